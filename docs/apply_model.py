@@ -19,7 +19,7 @@ for cells in file:
         if part["kind"] == "one-of":
             row += [float(k == code) for k in range(part["count"])]
         elif part["kind"] == "standardised":
-            row.append(min(max(((code - part["min"]) / part["width"] - part["centre"]) / part["scale"], -2.5), 2.5))
+            row.append(min(max(((code - part["min"]) / part["width"] - part["centre"]) / part["scale"], -part["limit"]), part["limit"]))
         elif part["kind"] == "levels":
             p, floor = part["shares"], part["floor"]
             if len(p) == 2:
@@ -33,7 +33,8 @@ for cells in file:
     weights, d = model["weights"], len(row)
     scores = [sum(w * z for w, z in zip(weights[k : k + d], row)) / (norm or 1.0) for k in range(0, len(weights), d)]
     if not model.get("classes"):
-        print(scores[0])
+        log = any(c.get("transform") == "log" for c in model["schema"]["column"])
+        print(math.exp(scores[0]) if log else scores[0])
     elif len(scores) == 1:
         print(1 / (1 + math.exp(-scores[0])))
     else:

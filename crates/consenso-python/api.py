@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import consenso
-from consenso import accounting, datasets, noise
+from consenso import accounting, benchmark, clinical, datasets, dp, dp_accounting, noise, preprocessing
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
 HEAD = """# The Python API
@@ -14,14 +14,21 @@ HEAD = """# The Python API
 Every public name of the package `consenso`, made from its docstrings by `cargo xtask python --docs`. [From Python](python.md) shows how they go together.
 """
 GROUPS = [
-    ("Estimators", consenso, ["LogisticRegression", "LinearSVC", "Ridge", "HuberRegressor", "BudgetAccountant"]),
-    ("Experiments", consenso, ["run", "reproduce", "built_in", "Record", "Plots"]),
+    ("Estimators", consenso, ["LogisticRegression", "LinearSVC", "ProbitRegression", "Ridge", "HuberRegressor", "PoissonRegressor",
+                              "GammaRegressor", "NegativeBinomialRegressor", "QuantileRegressor", "CoxPHSurvivalAnalysis"]),
+    ("Frames and claims", consenso, ["Schema", "Claim", "BudgetAccountant"]),
+    ("Private preprocessing", preprocessing, preprocessing.__all__),
+    ("Experiments", consenso, ["run", "ask", "reproduce", "built_in", "Record", "Plots"]),
+    ("The board: consenso.benchmark", benchmark, ["method", "Method", "tasks", "Task"]),
     ("Accounting", accounting, accounting.__all__),
     ("Noise", noise, noise.__all__),
-    ("Any differentiable model", consenso, ["CustomProblem", "CustomFit"]),
+    ("Privacy alone: consenso.dp", dp, ["laplace", "gaussian", "delta", "explain", "roc"]),
+    ("Names of dp-accounting: consenso.dp_accounting", dp_accounting, ["PLDAccountant", "calibrate_dp_mechanism", "UnsupportedEventError"]),
+    ("Any differentiable model", consenso, ["CustomProblem", "CustomFit", "UpdateGate"]),
     ("Sites", consenso, ["network", "Site"]),
     ("Models, records, the command line", consenso, ["load_model", "Model", "cli"]),
     ("Bundled records", datasets, datasets.__all__),
+    ("Clinical records: consenso.clinical", clinical, ["from_omop", "from_fhir", "Made", "example_omop", "example_fhir"]),
     ("Errors", consenso, ["InputError", "BudgetSpent", "ConsensoError"]),
 ]
 
@@ -110,7 +117,7 @@ def page():
         prefix = "consenso." if module is consenso else prefix
         parts.append(f"## {title}\n")
         parts += [entry(name, find(module, name), prefix) for name in names]
-    shown = {name for _, _, names in GROUPS for name in names} | {"accounting", "noise", "datasets", "__version__"}
+    shown = {name for _, _, names in GROUPS for name in names} | {"accounting", "benchmark", "noise", "datasets", "dp", "preprocessing", "__version__"}
     missing = set(consenso.__all__) - shown
     assert not missing, f"not on the page: {missing}"
     return "\n".join(parts)

@@ -6,10 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each part measures.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 11] = [
     (
         "commands",
         "what users start: wall time, processor time, and how busy that keeps the threads",
+    ),
+    ("files", "drafting a schema of a large table and checking it, beside pandas and polars"),
+    (
+        "rounds",
+        "how many exchanges of messages a private run takes, what one costs, and what more or fewer are worth",
     ),
     (
         "agents",
@@ -23,9 +28,17 @@ const PARTS: [(&str, &str); 7] = [
     ("accounting", "composition and calibration against dp-accounting"),
     (
         "utility",
-        "what models are worth under a budget: ours, a trusted curator's, other programs'; writes docs/utility.md",
+        "what models are worth under a budget: ours, a trusted curator's, other programs'; writes docs/utility.md; --school=school.mat adds that set",
     ),
     ("network", "a round of the real network against a round trip of its transport"),
+    (
+        "questions",
+        "answers beside the same mechanism with a curator, OpenDP and diffprivlib, and how often intervals cover; --draws=N, --program=PATH",
+    ),
+    (
+        "inference",
+        "how often intervals under noise cover, and how wide they are; with --quick 20 studies a cell, --studies=N, --cell=NAME",
+    ),
 ];
 
 /// Runs the named parts, or all of them.
@@ -44,6 +57,12 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     say(&machine());
     if wanted("commands") {
         passed &= commands();
+    }
+    if wanted("files") {
+        passed &= files();
+    }
+    if wanted("rounds") {
+        passed &= rounds();
     }
     if wanted("agents") {
         passed &= agents(flags.contains(&"--million"));
@@ -67,10 +86,30 @@ pub(crate) fn run(arguments: &[String]) -> bool {
             flags.contains(&"--quick"),
             flags.contains(&"--development"),
             program,
+            flags.iter().find_map(|flag| flag.strip_prefix("--school=")),
         );
     }
     if wanted("network") {
         passed &= network();
+    }
+    // Thousands of questionnaires, so it is run by name.
+    if names.contains(&"questions") {
+        passed &= questions(
+            flags.iter().find_map(|f| f.strip_prefix("--draws=")).unwrap_or("200"),
+            flags.iter().find_map(|f| f.strip_prefix("--program=")),
+        );
+    }
+    // Minutes of simulated studies, so it is run by name.
+    if names.contains(&"inference") {
+        let flags: Vec<&str> = flags
+            .iter()
+            .copied()
+            .filter(|f| *f == "--quick" || f.starts_with("--studies=") || f.starts_with("--cell="))
+            .collect();
+        passed &= example("consenso-engine", "bench_inference", &flags).is_some_and(|out| {
+            say(&format!("\nIntervals under noise\n{out}"));
+            true
+        });
     }
     passed
 }
@@ -136,6 +175,40 @@ fn released() -> Option<(PathBuf, PathBuf)> {
     Some((target.join("release").join("consenso"), place))
 }
 
+/// Answers under noise beside those of a curator and of other libraries, as a table.
+fn questions(draws: &str, program: Option<&str>) -> bool {
+    let place = root().join("target").join("bench-questions");
+    let _ = std::fs::remove_dir_all(&place);
+    let program = match program {
+        Some(program) => PathBuf::from(program),
+        None => match released() {
+            Some((program, _)) => program,
+            None => return false,
+        },
+    };
+    let packages = ["numpy", "opendp==0.16.0", "diffprivlib==0.6.6", "scikit-learn==1.5.2"];
+    let Some(python) = python("bench-dp", &packages) else { return false };
+    let script = root().join("benches").join("questions.py");
+    let found =
+        output(Command::new(python).arg(script).arg(program).arg(root()).arg(place).arg(draws));
+    let Some(found) = found else { return false };
+    let figure = |line: &str, key: &str| match number(line, key) {
+        x if x.is_finite() => format!("{x:9.4}"),
+        _ => format!("{:>9}", "–"),
+    };
+    say(
+        "\nAnswers under noise: mean absolute errors, coverage of 95 % intervals, error that `plan` expects",
+    );
+    let keys =
+        ["epsilon", "masked", "curator", "plain", "opendp", "diffprivlib", "expected", "coverage"];
+    for line in found.lines() {
+        let cells: Vec<String> = keys.iter().map(|k| format!("{k} {}", figure(line, k))).collect();
+        let name = line.split('"').skip(3).step_by(4).take(2).collect::<Vec<_>>().join(", ");
+        say(&format!("{name:45} {}", cells.join("  ")));
+    }
+    true
+}
+
 /// Wall and processor seconds of a command, and what it printed.
 fn timed(command: &mut Command) -> Option<(f64, f64, String)> {
     let (before, began) = (processor_time(), std::time::Instant::now());
@@ -166,6 +239,120 @@ fn commands() -> bool {
         say(&format!(
             "  {name:24} wall {wall:7.2}   processor {processor:7.2}   {share:4.0} % of the threads"
         ));
+    }
+    true
+}
+
+/// Two million records of six numbers, six categories and a label, as a hospital would export them.
+fn write_table(path: &Path) -> std::io::Result<u64> {
+    use std::io::Write as _;
+    let mut state = 1_u64;
+    let mut below = |bound: u64| {
+        // Steele and Vigna's splitmix64: what the records are does not matter, that they are the
+        // same in every run does.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    };
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    let header =
+        "age,income,bmi,pressure,cholesterol,weight,sex,school,work,region,smoking,marital,ill";
+    writeln!(file, "{header}")?;
+    for _ in 0..2_000_000 {
+        let (sex, ill) = (["female", "male"][below(2) as usize], ["no", "yes"][below(2) as usize]);
+        writeln!(
+            file,
+            "{},{}.{:02},{}.{},{},{}.{:03},{},{sex},school-{},work-{:02},region-{:02},{},m{},{ill}",
+            18 + below(77),
+            below(200_000),
+            below(100),
+            15 + below(30),
+            below(10),
+            85 + below(115),
+            2 + below(7),
+            below(1000),
+            10_000 + below(890_000),
+            below(16),
+            below(14),
+            below(40),
+            ["never", "former", "current"][below(3) as usize],
+            below(7),
+        )?;
+    }
+    file.flush()?;
+    Ok(path.metadata()?.len())
+}
+
+/// Reading what people have. Processor time is what a loaded machine does not change.
+fn files() -> bool {
+    let Some((consenso, place)) = released() else { return false };
+    let (table, schema) = (place.join("table.csv"), place.join("schema.toml"));
+    let Ok(bytes) = write_table(&table) else { return false };
+    let (megabytes, table) = (bytes as f64 / 1e6, table.display().to_string());
+    say(&format!("\nFiles: 2 million records of 13 columns, {megabytes:.0} MB"));
+    let show = |name: &str, wall: f64, processor: f64| {
+        let speed = megabytes / wall;
+        say(&format!("  {name:24} wall {wall:6.2}   processor {processor:6.2}   {speed:5.0} MB/s"));
+    };
+    let of = schema.display().to_string();
+    let ours: [(&str, &[&str]); 2] = [
+        ("data schema", &["data", "schema", &table, "--out", &of]),
+        ("data check", &["data", "check", &table, "--schema", &of]),
+    ];
+    for (name, arguments) in ours {
+        let mut command = Command::new(&consenso);
+        let Some((wall, processor, _)) = timed(command.args(arguments)) else { return false };
+        show(name, wall, processor);
+    }
+    let Some(python) = python("bench-files", &["pandas", "polars"]) else { return true };
+    for (name, import) in [("pandas.read_csv", "pandas"), ("polars.read_csv", "polars")] {
+        // What importing takes is not reading.
+        let run = |code: &str| timed(Command::new(&python).args(["-c", code]));
+        let import = format!("import {import} as library");
+        let read = format!("{import}; library.read_csv({table:?})");
+        if let (Some(without), Some(with)) = (run(&import), run(&read)) {
+            show(name, with.0 - without.0, with.1 - without.1);
+        }
+    }
+    true
+}
+
+/// Private runs on scouted columns: how many exchanges they take, what one costs, and what comes
+/// out, as they are by default and with fewer or more steps.
+fn rounds() -> bool {
+    let Some((consenso, place)) = released() else { return false };
+    say("\nRounds: adult, 10 sites of 3,000 records, a complete graph, scouted columns, two runs");
+    let (file, folder) = (place.join("rounds.toml"), place.join("rounds"));
+    for epsilon in ["1.0", "3.0"] {
+        for (kind, steps) in [
+            ("dgd", None),
+            ("dgd", Some(48)),
+            ("dgd", Some(480)),
+            ("admm", None),
+            ("admm", Some(100)),
+        ] {
+            let chosen = steps.map_or(String::new(), |steps| format!("rounds = {steps}\n"));
+            let text = format!(
+                "name = \"rounds\"\nruns = 2\n[data]\nsource = \"adult\"\nagents = 10\nrecords_per_agent = 3000\nencoding = \"scouted\"\n\
+                 [graph]\nkind = \"complete\"\n[privacy]\nepsilon = {epsilon}\ndelta = 1e-6\n[[algorithm]]\nkind = \"{kind}\"\n{chosen}"
+            );
+            if std::fs::write(&file, text).is_err() {
+                return false;
+            }
+            let _ = std::fs::remove_dir_all(&folder);
+            let mut command = Command::new(&consenso);
+            command.arg("run").arg(&file).arg("--json").arg("--out").arg(&folder);
+            let Some(out) = output(&mut command) else { return false };
+            let Some(made) = out.split("\"algorithms\"").nth(1) else { return false };
+            let (rounds, auc) = (number(made, "rounds"), number(made, "auc"));
+            let each = 1000.0 * number(made, "seconds") / (2.0 * rounds);
+            let steps = steps.map_or("by default".to_owned(), |steps| format!("{steps} steps"));
+            say(&format!(
+                "  ε = {epsilon} {kind:5} {steps:10}   {rounds:4.0} rounds   {each:6.2} ms each   AUC {auc:.4}"
+            ));
+        }
     }
     true
 }

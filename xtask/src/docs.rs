@@ -1,21 +1,31 @@
 //! `cargo xtask docs`: the guide as a book, with every link checked.
 //!
-//! The chapters are the links of `docs/README.md`, in their order. The book is plain HTML under
-//! `target/book`, for a browser without a network.
+//! The chapters are the links of `docs/README.md`, in their order and under its headings. The book is
+//! plain HTML under `target/book`, for a browser without a network; the pages of the Rust library
+//! are taken along where `cargo doc` has made them. mdBook would add a hundred crates for what is a
+//! page of code here.
 
-use crate::{reference, root};
+use crate::{dictionary, reference, root};
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 /// Pages outside `docs/` that the book holds too.
-const BESIDE: [&str; 5] =
-    ["README.md", "ARCHITECTURE.md", "PRIVACY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+const BESIDE: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "PRIVACY.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+];
 
 const STYLE: &str = include_str!("../book.css");
+/// What finds words in the book, without a server.
+const SEARCH: &str = include_str!("../book-search.js");
 
-/// Writes `docs/reference.md`, checks all links, and builds the book.
+/// Writes `docs/reference.md` and `docs/algorithms.md`, checks all links, and builds the book.
 pub(crate) fn run() -> bool {
     match build(&root(), &root().join("target/book")) {
         Ok(pages) => {
@@ -41,14 +51,22 @@ fn build(root: &Path, out: &Path) -> Result<usize, Vec<String>> {
             .map_err(|e| one(format!("{}: {e}", path.display())))
     };
     write(&root.join("docs/reference.md"), made.as_bytes())?;
+    let made = dictionary::chapter(root).map_err(one)?;
+    write(&root.join("docs/algorithms.md"), made.as_bytes())?;
     let pages = pages(root).map_err(one)?;
     let faults = faults(root, &pages);
     if !faults.is_empty() {
         return Err(faults);
     }
-    let chapters = chapters(&pages);
+    let groups = groups(&pages);
+    let api = copied(&root.join("target/doc"), &out.join("api")).map_err(one)?;
+    let index = format!("const INDEX = [\n{}\n];\n{SEARCH}", index(&pages).join(",\n"));
+    write(&out.join("search.js"), index.as_bytes())?;
+    // Whoever opens the folder itself lands on the first page.
+    let first = "<!DOCTYPE html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=docs/README.html\"><title>Consenso</title><a href=\"docs/README.html\">Consenso, the guide</a>\n";
+    write(&out.join("index.html"), first.as_bytes())?;
     for (name, text) in &pages {
-        write(&out.join(name).with_extension("html"), page(name, text, &chapters).as_bytes())?;
+        write(&out.join(name).with_extension("html"), page(name, text, &groups, api).as_bytes())?;
         for (_, target) in links(text).iter().filter(|(image, _)| *image) {
             let path = beside(name, target.split('#').next().unwrap_or(""));
             let bytes = std::fs::read(root.join(&path)).map_err(|e| one(format!("{path}: {e}")))?;
@@ -56,6 +74,31 @@ fn build(root: &Path, out: &Path) -> Result<usize, Vec<String>> {
         }
     }
     Ok(pages.len())
+}
+
+/// Takes the pages of the Rust library along, if they are there.
+fn copied(from: &Path, to: &Path) -> Result<bool, String> {
+    if !from.join("consenso/index.html").exists() {
+        return Ok(false);
+    }
+    let fault = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let here = from.join(&folder);
+        std::fs::create_dir_all(to.join(&folder)).map_err(|e| fault(&folder, e))?;
+        for entry in std::fs::read_dir(&here).map_err(|e| fault(&here, e))?.filter_map(Result::ok) {
+            let path = folder.join(entry.file_name());
+            if entry.path().is_dir() {
+                // The chores of this project are nobody's library.
+                if !path.ends_with("xtask") {
+                    folders.push(path);
+                }
+            } else if !entry.file_name().to_string_lossy().starts_with('.') {
+                std::fs::copy(entry.path(), to.join(&path)).map_err(|e| fault(&path, e))?;
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// All pages by their path from the root.
@@ -184,74 +227,196 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
     faults
 }
 
-/// The chapters of the book with their titles, in the order of `docs/README.md`.
-fn chapters(pages: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let contents = pages.get("docs/README.md").map_or("", String::as_str);
-    let mut out: Vec<(String, String)> = Vec::new();
-    for (_, target) in links(contents) {
-        let name = beside("docs/README.md", target.split('#').next().unwrap_or(""));
-        let title = pages
-            .get(&name)
-            .and_then(|text| headings(text).into_iter().next())
-            .map(|(_, title, _)| title);
-        if let Some(title) = title.filter(|_| !out.iter().any(|(known, _)| *known == name)) {
-            out.push((name, title));
+/// What can be found: for every heading its page, its place, its title and the words beneath it.
+fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for (name, text) in pages {
+        let mut ids = headings(text).into_iter();
+        let mut open: Option<(String, String)> = None;
+        let mut inside = false;
+        let mut words = String::new();
+        let page = name.replace(".md", ".html");
+        let mut put = |open: &mut Option<(String, String)>, words: &mut String| {
+            if let Some((title, id)) = open.take() {
+                let part = [format!("{page}#{id}"), title, std::mem::take(words)];
+                all.push(format!("[{}]", part.map(|p| quoted(&p)).join(",")));
+            }
+        };
+        for event in Parser::new_ext(text, options()) {
+            match event {
+                Event::Start(Tag::Heading { .. }) => {
+                    put(&mut open, &mut words);
+                    open = ids.next().map(|(_, title, id)| (title, id));
+                    inside = true;
+                }
+                Event::End(TagEnd::Heading(_)) => inside = false,
+                Event::Text(text) | Event::Code(text) if !inside => {
+                    words.push_str(&text);
+                    words.push(' ');
+                }
+                _ => {}
+            }
+        }
+        put(&mut open, &mut words);
+    }
+    all
+}
+
+/// A text as JavaScript has it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '<' => out.push_str("\\u003c"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
         }
     }
+    out + "\""
+}
+
+/// A heading of `docs/README.md` and the chapters under it: page and short title.
+type Group = (String, Vec<(String, String)>);
+
+/// The chapters of the book under the headings of `docs/README.md`, each where it is named first.
+fn groups(pages: &BTreeMap<String, String>) -> Vec<Group> {
+    let contents = pages.get("docs/README.md").map_or("", String::as_str);
+    let mut out: Vec<Group> = vec![(String::new(), Vec::new())];
+    let mut words: Option<String> = None;
+    let mut open: Option<(String, String)> = None;
+    for event in Parser::new_ext(contents, options()) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => words = Some(String::new()),
+            Event::End(TagEnd::Heading(level)) => {
+                let heading = words.take().unwrap_or_default();
+                if level != HeadingLevel::H1 {
+                    out.push((heading, Vec::new()));
+                }
+            }
+            Event::Start(Tag::Link { dest_url, .. }) => {
+                let target = dest_url.split('#').next().unwrap_or("");
+                open = Some((beside("docs/README.md", target), String::new()));
+            }
+            Event::End(TagEnd::Link) => {
+                let Some((name, title)) = open.take() else { continue };
+                // What stands before the first heading leads on, and is listed below.
+                let known = out.iter().any(|(_, all)| all.iter().any(|(page, _)| *page == name));
+                if let Some((heading, all)) = out.last_mut()
+                    && pages.contains_key(&name)
+                    && !known
+                    && !heading.is_empty()
+                {
+                    all.push((name, sentence(&title)));
+                }
+            }
+            Event::Text(text) | Event::Code(text) => {
+                if let Some((_, title)) = &mut open {
+                    title.push_str(&text);
+                } else if let Some(words) = &mut words {
+                    words.push_str(&text);
+                }
+            }
+            _ => {}
+        }
+    }
+    out.retain(|(_, all)| !all.is_empty());
     out
 }
 
-fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
+/// A text with a capital at its beginning.
+fn sentence(text: &str) -> String {
+    let mut all = text.chars();
+    all.next().map_or(String::new(), |first| first.to_uppercase().chain(all).collect())
+}
+
+/// The chapters of the book with their titles, in order.
+fn chapters(pages: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    groups(pages).into_iter().flat_map(|(_, all)| all).collect()
+}
+
+/// The page's text as HTML, with links to other pages of the book and to its own headings.
+fn body(text: &str) -> String {
     let mut ids = headings(text).into_iter();
-    let up = "../".repeat(name.matches('/').count());
-    let events = Parser::new_ext(text, options()).map(|event| match event {
+    let mut last = String::new();
+    let events = Parser::new_ext(text, options()).flat_map(|event| match event {
         Event::Start(Tag::Heading { level, classes, attrs, .. }) => {
-            let id = ids.next().map(|(_, _, id)| CowStr::from(id));
-            Event::Start(Tag::Heading { level, id, classes, attrs })
+            last = ids.next().map(|(_, _, id)| id).unwrap_or_default();
+            let id = Some(CowStr::from(last.clone()));
+            vec![Event::Start(Tag::Heading { level, id, classes, attrs })]
+        }
+        Event::End(TagEnd::Heading(level)) if level != HeadingLevel::H1 => {
+            let link = format!(
+                "<a class=\"here\" href=\"#{last}\" aria-label=\"Link to this section\">#</a>"
+            );
+            vec![Event::InlineHtml(link.into()), Event::End(TagEnd::Heading(level))]
         }
         Event::Start(Tag::Link { link_type, dest_url, title, id }) if !is_elsewhere(&dest_url) => {
-            Event::Start(Tag::Link {
-                link_type,
-                dest_url: dest_url.replace(".md", ".html").into(),
-                title,
-                id,
-            })
+            let dest_url = dest_url.replace(".md", ".html").into();
+            vec![Event::Start(Tag::Link { link_type, dest_url, title, id })]
         }
-        other => other,
+        other => vec![other],
     });
     let mut body = String::new();
     html::push_html(&mut body, events);
-    let body = body
-        .replace("<table>", "<div class=\"scroll\"><table>")
-        .replace("</table>", "</table></div>");
+    body.replace("<table>", "<div class=\"scroll\"><table>").replace("</table>", "</table></div>")
+}
+
+/// The list of all chapters, with the sections of the open one.
+fn contents(name: &str, text: &str, groups: &[Group], up: &str) -> String {
     let mut list = String::new();
-    for (chapter, title) in chapters {
-        let here = if chapter == name { " aria-current=\"page\"" } else { "" };
-        let _ = writeln!(
-            list,
-            "<li><a href=\"{up}{}\"{here}>{}</a></li>",
-            chapter.replace(".md", ".html"),
-            escape(title)
-        );
+    for (heading, all) in groups {
+        let _ = writeln!(list, "<p class=\"group\">{}</p>\n<ul>", escape(heading));
+        for (chapter, title) in all {
+            let open = chapter == name;
+            let here = if open { " aria-current=\"page\"" } else { "" };
+            let to = chapter.replace(".md", ".html");
+            let _ = write!(list, "<li><a href=\"{up}{to}\"{here}>{}</a>", escape(title));
+            let parts: Vec<_> =
+                headings(text).into_iter().filter(|h| h.0 == HeadingLevel::H2).collect();
+            if open && (2..=24).contains(&parts.len()) {
+                list.push_str("<ul>");
+                for (_, title, id) in parts {
+                    let _ = write!(list, "<li><a href=\"#{id}\">{}</a></li>", escape(&title));
+                }
+                list.push_str("</ul>");
+            }
+            list.push_str("</li>\n");
+        }
+        list.push_str("</ul>\n");
     }
+    list
+}
+
+fn page(name: &str, text: &str, groups: &[Group], api: bool) -> String {
+    let up = "../".repeat(name.matches('/').count());
+    let chapters: Vec<&(String, String)> = groups.iter().flat_map(|(_, all)| all).collect();
     let at = chapters.iter().position(|(chapter, _)| chapter == name);
-    let turn = |k: Option<usize>, word: &str| {
+    let turn = |k: Option<usize>, before: &str, after: &str| {
         let (chapter, title) = k.and_then(|k| chapters.get(k))?;
-        Some(format!(
-            "<a href=\"{up}{}\">{word} {}</a>",
-            chapter.replace(".md", ".html"),
-            escape(title)
-        ))
+        let to = chapter.replace(".md", ".html");
+        Some(format!("<a href=\"{up}{to}\">{before}{}{after}</a>", escape(title)))
     };
-    let before = turn(at.and_then(|at| at.checked_sub(1)), "←").unwrap_or_default();
-    let after = turn(at.map(|at| at + 1), "→").unwrap_or_default();
+    let before = turn(at.and_then(|at| at.checked_sub(1)), "← ", "").unwrap_or_default();
+    let first = (name == "docs/README.md").then_some(0);
+    let after = turn(at.map(|at| at + 1).or(first), "", " →").unwrap_or_default();
     let title =
         headings(text).into_iter().next().map_or_else(|| name.to_owned(), |(_, title, _)| title);
+    let rust = match api {
+        true => format!(
+            "<p class=\"group\">Rust</p>\n<ul><li><a href=\"{up}api/consenso/index.html\">The crate consenso</a></li>\n<li><a href=\"{up}api/consenso_dp/index.html\">Privacy alone: consenso-dp</a></li></ul>\n"
+        ),
+        false => String::new(),
+    };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{} – Consenso</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<nav aria-label=\"Chapters\"><p><a href=\"{up}docs/README.html\">Consenso, the guide</a></p>\n\
-         <ol>\n{list}</ol></nav>\n<main>\n{body}<p class=\"turn\">{before}<span></span>{after}</p>\n</main>\n</body>\n</html>\n",
-        escape(&title)
+         <title>{} – Consenso</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<nav aria-label=\"Chapters\"><p class=\"home\"><a href=\"{up}docs/README.html\">Consenso</a></p>\n\
+         <p><input type=\"search\" id=\"search\" placeholder=\"Search ( / )\" aria-label=\"Search the guide\" data-up=\"{up}\"></p><ul id=\"found\"></ul>\n\
+         <details id=\"chapters\" open><summary>Chapters</summary>\n{list}{rust}</details></nav>\n\
+         <main>\n{body}<p class=\"turn\">{before}<span></span>{after}</p>\n</main>\n<script src=\"{up}search.js\" defer></script>\n</body>\n</html>\n",
+        escape(&title),
+        list = contents(name, text, groups, &up),
+        body = body(text),
     )
 }
 
@@ -268,7 +433,49 @@ mod tests {
         let root = root();
         let pages = pages(&root).expect("the documentation");
         assert_eq!(faults(&root, &pages), Vec::<String>::new());
-        assert!(chapters(&pages).len() > 10);
+        assert!(chapters(&pages).len() > 20);
+    }
+
+    #[test]
+    fn what_stands_under_a_heading_can_be_found_there() {
+        let pages = BTreeMap::from([(
+            "docs/a.md".to_owned(),
+            "# A \"b\"\n\nfirst `</script>` words\n\n## Two `words`\n\nsecond".to_owned(),
+        )]);
+        assert_eq!(
+            index(&pages),
+            [
+                r#"["docs/a.html#a-b","A \"b\"","first  \u003c/script>  words "]"#,
+                r#"["docs/a.html#two-words","Two words","second "]"#
+            ]
+        );
+    }
+
+    #[test]
+    fn chapters_stand_under_the_headings_of_the_first_page() {
+        let pages = BTreeMap::from([
+            ("docs/README.md".to_owned(), "# Book\nFirst [see b](b.md).\n\n## One\n- [a](a.md): x\n\n## Two\n- [more `b`](b.md), [a](a.md)".to_owned()),
+            ("docs/a.md".to_owned(), "# A\n## X & Y\ntext\n## Z".to_owned()),
+            ("docs/b.md".to_owned(), "# B".to_owned()),
+        ]);
+        let of = |name: &str, title: &str| (name.to_owned(), title.to_owned());
+        let groups = groups(&pages);
+        assert_eq!(
+            groups,
+            [
+                ("One".to_owned(), vec![of("docs/a.md", "A")]),
+                ("Two".to_owned(), vec![of("docs/b.md", "More b")])
+            ]
+        );
+        let page = page("docs/a.md", &pages["docs/a.md"], &groups, true);
+        for part in [
+            "<a href=\"../docs/a.html\" aria-current=\"page\">A</a><ul><li><a href=\"#x--y\">X &amp; Y</a>",
+            "<h2 id=\"x--y\">X &amp; Y<a class=\"here\" href=\"#x--y\"",
+            "<a href=\"../docs/b.html\">More b →</a>",
+            "../api/consenso/index.html",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
     }
 
     #[test]
@@ -276,7 +483,7 @@ mod tests {
         let mut pages = BTreeMap::new();
         pages.insert(
             "docs/README.md".into(),
-            "# Book\n[a](a.md) [b](gone.md) [c](a.md#nothing) [d](a.md#two-words)".into(),
+            "# Book\n## Part\n[a](a.md) [b](gone.md) [c](a.md#nothing) [d](a.md#two-words)".into(),
         );
         pages.insert("docs/a.md".into(), "# A\n## Two `words`!\n[up](../Cargo.toml)".into());
         pages.insert("docs/lost.md".into(), "# Lost".into());

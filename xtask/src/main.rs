@@ -1,12 +1,17 @@
 //! The project's chores, with nothing to install but Rust: `cargo xtask ci`.
 
 mod bench;
+mod binaries;
 mod browser;
+mod dictionary;
 mod docs;
 mod empty;
+mod fuzz;
 mod mpi;
 mod python;
+mod r;
 mod reference;
+mod release;
 mod surface;
 mod utility;
 
@@ -22,13 +27,21 @@ The project's chores. Nothing to install but Rust.
 Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
-  soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [commands|agents|simulate|noise|accounting|utility|network] [--million]`;
+  surface whether every type of a public signature can be named from `consenso` (of the pages that ci made)
+  soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries;
+          `soak --minutes N [--from SEED]`: hostile networks of the simulation alone, seed after seed, for so long; one that fails says how to repeat it
+  fuzz    coverage-guided fuzzing, N minutes a target: `cargo xtask fuzz [--minutes N] [frames|agreements|ledgers|records-ledger|models|schemas|experiments]`;
+          corpora are kept in fuzz/corpus, what fails in fuzz/failures
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [commands|agents|simulate|noise|accounting|utility|network|inference] [--million]`;
           `bench utility [--quick] [--development] [--program=FILE]` goes on where it was stopped
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
           (its size, import time, a fit beside the command line; --wheel: only that), --compare: accuracy beside diffprivlib, --docs: writes the API page
+  r       the R package from this tree, offline (target/r): build, R CMD check with its tests and vignette, and the same bits from the command line, Python
+          (where target/python is) and R; needs r-base-dev, r-cran-jsonlite, r-cran-knitr and r-cran-markdown of Debian
+  release everything a release hands out, made and checked, in target/release-files: packages, static programs, wheels, image, completions, manual, bill of
+          materials, checksums; `cargo xtask release [--quick] [--sign SSH-KEY]`; what this machine cannot make is said, and made by release.yml
   mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
   slurm   both job files of deploy/slurm with a Slurm on this machine alone; needs root, Python 3, and slurm-wlm and munge of Debian
   figures the pictures of the README, made again (minutes); needs chromium and npm
@@ -47,10 +60,15 @@ struct Step {
     /// Arguments after `--`.
     inner: Vec<&'static str>,
     environment: Option<(&'static str, &'static str)>,
+    /// Compiles this project's crates with Clippy, so that lints cost no pass of their own.
+    linted: bool,
+    /// Tests of which two binaries run at a time.
+    beside: bool,
 }
 
 fn step(name: &'static str, arguments: &[&[&'static str]], inner: &[&'static str]) -> Step {
-    Step { name, arguments: arguments.concat(), inner: inner.to_vec(), environment: None }
+    let (arguments, inner) = (arguments.concat(), inner.to_vec());
+    Step { name, arguments, inner, environment: None, linted: false, beside: false }
 }
 
 fn ci() -> Vec<Step> {
@@ -58,9 +76,12 @@ fn ci() -> Vec<Step> {
     docs.environment = Some(("RUSTDOCFLAGS", "-D warnings"));
     vec![
         step("formatting", &[&["fmt", "--all", "--check"]], &[]),
-        step("lints", &[&["clippy", "--all-targets"], &NOT_ORACLES], &["-D", "warnings"]),
-        step("tests", &[&["test", "--lib", "--bins", "--tests", "--examples"], &NOT_ORACLES], &[]),
-        step("doctests", &[&["test", "--doc"], &NOT_ORACLES], &[]),
+        Step {
+            linted: true,
+            beside: true,
+            ..step("lints and tests", &[&["test"], &NOT_ORACLES], &[])
+        },
+        Step { linted: true, ..step("doctests", &[&["test", "--doc"], &NOT_ORACLES], &[]) },
         docs,
     ]
 }
@@ -77,6 +98,28 @@ fn soak() -> Vec<Step> {
     ]
 }
 
+/// The numbers of `--minutes N` and `--from SEED`.
+fn minutes(words: &[String]) -> Option<(String, String)> {
+    let number = |word: &String| word.parse::<u64>().ok().map(|_| word.clone());
+    match words {
+        [minutes, n] if minutes == "--minutes" => Some((number(n)?, "1000000".into())),
+        [minutes, n, from, seed] if minutes == "--minutes" && from == "--from" => {
+            Some((number(n)?, number(seed)?))
+        }
+        _ => None,
+    }
+}
+
+/// Simulated networks with liars, failing disks and failing signers, seed after seed.
+fn hostile(minutes: &str, from: &str) -> bool {
+    let mut command = cargo();
+    command
+        .args(["test", "--release", "-p", "consenso-node", "--lib", "--"])
+        .args(["--include-ignored", "--nocapture", "two_thousand_hostile_consortia_hold"])
+        .envs([("CONSENSO_MINUTES", minutes), ("CONSENSO_SEEDS_FROM", from)]);
+    succeeds(&mut command)
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
@@ -85,14 +128,25 @@ fn main() -> ExitCode {
             let room = python::prepare();
             run(&ci()) && surface::check() && python_of_ci(room)
         }
+        Some("surface") if rest.is_empty() => surface::check(),
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
+        Some("soak") => match minutes(rest) {
+            Some((minutes, from)) => hostile(&minutes, &from),
+            None => {
+                eprint!("{HELP}");
+                return ExitCode::from(2);
+            }
+        },
         Some("empty") if rest.is_empty() => empty::run(),
+        Some("fuzz") => fuzz::run(rest),
         Some("browser") if rest.is_empty() => browser::run(),
         Some("figures") if rest.is_empty() => browser::figures(),
         Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
+        Some("r") if rest.is_empty() => r::run(),
+        Some("release") => release::run(rest),
         Some("mpi") if rest.is_empty() => mpi::run(),
         Some("slurm") if rest.is_empty() => mpi::slurm(),
         Some("help" | "--help" | "-h") => {
@@ -138,7 +192,12 @@ fn run(steps: &[Step]) -> bool {
             command.arg("--").args(&step.inner);
         }
         command.envs(step.environment);
-        if !succeeds(&mut command) {
+        if step.linted {
+            lint(&mut command);
+        }
+        let passed =
+            if step.beside { binaries::run(&step.arguments) } else { succeeds(&mut command) };
+        if !passed {
             eprintln!("── {} FAILED after {:.1} s", step.name, stepped.elapsed().as_secs_f64());
             return false;
         }
@@ -152,6 +211,23 @@ fn line(step: &Step) -> String {
     let inner =
         if step.inner.is_empty() { String::new() } else { format!(" -- {}", step.inner.join(" ")) };
     step.arguments.join(" ") + &inner
+}
+
+/// Has Clippy compile the crates of this project, with every warning an error.
+///
+/// `cargo clippy` is `cargo check` with this wrapper and these arguments. A build with them lints
+/// what it compiles, where `cargo clippy` before it would read every crate, and the dependencies,
+/// once more.
+fn lint(command: &mut Command) {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = sysroot.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
+    let driver = Path::new(&sysroot.unwrap_or_default())
+        .join("bin")
+        .join(format!("clippy-driver{}", std::env::consts::EXE_SUFFIX));
+    let mark = "__CLIPPY_HACKERY__"; // what `cargo clippy` puts between arguments
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", driver)
+        .env("CLIPPY_ARGS", format!("-D{mark}warnings{mark}"));
 }
 
 /// The cargo that runs us, at the root of the workspace.

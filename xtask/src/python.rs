@@ -1,7 +1,7 @@
 //! `cargo xtask python`: the Python package in an environment of its own, its tests, its types and
 //! its notebooks.
 
-use crate::{cargo, root, succeeds};
+use crate::{cargo, lint, root, succeeds};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::JoinHandle;
@@ -94,7 +94,10 @@ impl Room {
     /// The same from what the tests before it have built: the same packages with the same features,
     /// so that nothing is built twice.
     fn build_after_tests(&self) -> bool {
-        self.put(cargo().args(["build", "--quiet", "--lib", "--tests"]).args(crate::NOT_ORACLES))
+        let mut build = cargo();
+        build.args(["build", "--quiet", "--lib", "--tests"]).args(crate::NOT_ORACLES);
+        lint(&mut build);
+        self.put(&mut build)
     }
 
     fn put(&self, build: &mut Command) -> bool {

@@ -10,7 +10,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The folders whose types may be keys of a file.
-const SOURCES: [&str; 2] = ["crates/consenso-engine/src", "crates/consenso-node/src"];
+const SOURCES: [&str; 7] = [
+    "crates/consenso-dp/src",
+    "crates/consenso-tables/src",
+    "crates/consenso-queries/src",
+    "crates/consenso-problem/src",
+    "crates/consenso-agents/src",
+    "crates/consenso-engine/src",
+    "crates/consenso-node/src",
+];
 
 /// What the files are called, and the type that reads each.
 const ROOTS: [(&str, &str, &str); 4] = [
@@ -101,6 +109,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "The longest difference to one's own vector that counts under clipped mixing.",
     ),
     (
+        "AlgorithmCommon.batch",
+        "The probability with which every record is drawn for a round, afresh and in secret; sums are divided by the expected number of draws, and the claim is amplified. All records take part if it is left out. For `dgd` and `diffusion`.",
+    ),
+    (
         "AlgorithmCommon.staleness",
         "How many rounds old a neighbour's vector may be when it is mixed, so that one slow link does not hold everybody up; 0 waits for everybody. For `dgd`; costs no privacy.",
     ),
@@ -136,11 +148,20 @@ const SAID_HERE: &[(&str, &str)] = &[
         "ColumnSpec.prevalence",
         "Public knowledge, not taken from these records: the share of the positive class, or a list of each class's.",
     ),
+    (
+        "ColumnSpec.shares",
+        "Public knowledge, not taken from these records: the share of each category, in their order.",
+    ),
     ("ColumnSpec.mean", "Public knowledge, not taken from these records: the column's mean."),
     (
         "ColumnSpec.sd",
         "Public knowledge, not taken from these records: the column's standard deviation.",
     ),
+    (
+        "ColumnSpec.transform",
+        "Of a label that is a positive number: `\"log\"` has models learn its logarithm. Answers and figures are in the label's own unit; `mean` and `sd` are the logarithm's.",
+    ),
+    ("Transform.Log", "The natural logarithm; `min` must be above zero."),
     (
         "ColumnSpec.records",
         "Of a `person` column: records of one person beyond so many are dropped and counted.",
@@ -153,6 +174,14 @@ const SAID_HERE: &[(&str, &str)] = &[
     ),
     ("KindName.Date", "A feature: days since `origin`."),
     ("KindName.Person", "Whom a record is about; at most one column."),
+    (
+        "KindName.Time",
+        "How long a record was seen, until its event or without it, as the label says; not a feature.",
+    ),
+    (
+        "KindName.Exposure",
+        "What a count is counted in: its logarithm is added to the score, with no coefficient.",
+    ),
     ("Prevalence.Positive", "The share of the positive class."),
     ("Prevalence.Each", "The share of each class, in the order of `classes`."),
     ("MissingSpec.Rule", "A rule by name."),
@@ -577,7 +606,11 @@ impl Book<'_> {
                 renamed.map_or_else(|| cased(&variant.name, &item.attributes), str::to_owned);
             let docs = self.explained(owner, &variant.name, &variant.docs);
             let shown = match () {
-                () if untagged && !variant.inner.is_empty() => self.value(&variant.inner),
+                () if (untagged || variant.attributes.contains("untagged"))
+                    && !variant.inner.is_empty() =>
+                {
+                    self.value(&variant.inner)
+                }
                 () if tagged => format!("`kind = \"{name}\"`"),
                 () if !variant.inner.is_empty() => {
                     format!("`{{ {name} = … }}`: {}", self.value(&variant.inner))

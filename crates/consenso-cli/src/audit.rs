@@ -119,6 +119,17 @@ fn text(found: &[AlgorithmAudit], options: Options) -> String {
         "\nlower bounds at confidence {} from {} trials on each of two data sets",
         options.confidence, options.trials
     );
+    for algorithm in found {
+        let Some(audit) = &algorithm.audit else { continue };
+        let would = match audit.visible_shortfall {
+            Some(factor) => format!(
+                "noise {} times too small would have been found out, less would not",
+                table::rounded_up(factor, 2)
+            ),
+            None => "no shortfall of noise would have been found out: use more --trials, or --target agent".to_owned(),
+        };
+        let _ = writeln!(out, "{}: {would}", algorithm.label);
+    }
     if let Some(first) = found.first() {
         let _ = writeln!(out, "neighbours: {} ({})", first.neighbours, first.neighbours.meaning());
     }

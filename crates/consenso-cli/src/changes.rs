@@ -50,6 +50,10 @@ struct What {
     /// These two sites become neighbours
     #[arg(long, value_name = "SITE,SITE", value_delimiter = ',')]
     edge: Option<Vec<String>>,
+    /// These two sites, which an agreement made neighbours, are neighbours no more: the way back
+    /// where an end of the edge had withdrawn
+    #[arg(long, value_name = "SITE,SITE", value_delimiter = ',')]
+    part: Option<Vec<String>>,
 }
 
 #[derive(clap::Args)]
@@ -110,7 +114,9 @@ struct Apply {
 
 /// Take this site's signature back, for an agreement that nobody will apply
 ///
-/// The file must not be used any more: a site that has it with all signatures would apply it.
+/// A site that has the file with all signatures can still apply it. If this site has completed the
+/// exchange in which the edge begins, the edge does not begin here, and --part lets the other end
+/// go on.
 #[derive(clap::Args)]
 struct Site {
     /// Folder of the site
@@ -173,6 +179,12 @@ fn request(wanted: &Wanted) -> Result<Request, Failure> {
             address: address.clone(),
             was: was.clone(),
         });
+    }
+    if let Some(part) = &what.part {
+        return match &part[..] {
+            [one, other] => Ok(Request::Part(one.clone(), other.clone())),
+            _ => Err(anyhow!("--part names two sites, as in --part a,c").into()),
+        };
     }
     match what.edge.as_deref() {
         Some([one, other]) => Ok(Request::Edge(one.clone(), other.clone(), *from)),
@@ -334,7 +346,7 @@ fn all(args: &All, json: bool) -> Result<(), Failure> {
     let wanted = request(&args.wanted)?;
     let about = match &wanted {
         Request::Leave(site) | Request::Replace { site, .. } => Some(site.clone()),
-        Request::Edge(..) => None,
+        Request::Edge(..) | Request::Part(..) => None,
     };
     let mut folders = Vec::new();
     for name in network::sites(&args.folder)? {

@@ -5,6 +5,7 @@ use crate::Failure;
 use anyhow::{Context as _, anyhow};
 use consenso_engine::experiment::ExperimentSpec;
 use consenso_study::ExperimentFile as _;
+use consenso_study::report::escape;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -47,7 +48,7 @@ impl Dashboard {
             text
         });
         let address = listener.local_addr().context("the page's address")?;
-        eprintln!("dashboard: http://{address}/?token={token}");
+        crate::output::tell("dashboard", &format!("http://{address}/?token={token}"));
         let (title, claim) = study(folder, experiment);
         let page = PAGE.replace("{{title}}", &escape(&title)).replace("{{claim}}", &escape(&claim));
         let state = Mutex::new("[]".to_owned());
@@ -146,10 +147,6 @@ fn study(folder: &str, experiment: &str) -> (String, String) {
         None => "No privacy claim: this study adds no noise that is accounted for.".to_owned(),
     };
     (format!("{} · {folder}", spec.name), claim)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 fn answer(mut stream: TcpStream, number: usize, served: &Served) -> std::io::Result<()> {

@@ -3,8 +3,10 @@
 
 use crate::overrides::{self, Override};
 use anyhow::{Result, anyhow, bail};
-use consenso_engine::data::{Format, Schema, Table, TextEncoding};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
+use consenso_engine::data::{Format, Schema, Table, TextEncoding, Unknown};
+use consenso_engine::experiment::{
+    Asking, Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError,
+};
 use consenso_engine::simulate::{Alone, Ranks};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
@@ -27,6 +29,27 @@ pub(crate) fn checked(
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
     Ok(Experiment::check(opened(text, spec, None, located)?).map_err(located)?)
+}
+
+/// The questions of an experiment that also trains, checked as a study of their own; `None` where
+/// everything they ask is public.
+pub(crate) fn checked_questions(
+    name: Option<&str>,
+    set: &[String],
+    format: &FormatArgs,
+) -> Result<Option<Experiment>, crate::Failure> {
+    let text = experiment(name.unwrap_or("adult"))?;
+    let changes = set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    format.set(&mut spec);
+    let Some(spec) = spec.questions_alone() else { return Ok(None) };
+    let original = text.text.clone();
+    let located = |error: SpecError| overrides::relocate(error, &original, &changes);
+    let inputs = opened(text, spec, None, located)?;
+    match Experiment::check_asking(inputs, &[]).map_err(located)? {
+        Asking::Known(_) => Ok(None),
+        Asking::ToAsk(experiment) => Ok(Some(*experiment)),
+    }
 }
 
 /// Opens what an experiment names; `located` puts what is wrong with it in its place.
@@ -71,8 +94,8 @@ fn in_place(error: FileError, located: impl Fn(SpecError) -> SpecError) -> anyho
 
 /// Reads the records of one file under a schema; an experiment may say how the file is written.
 #[cfg(feature = "network")]
-pub(crate) fn read_table(path: &Path, schema: &Schema, format: &FormatSpec) -> Result<Table> {
-    Ok(files::read_table(path, Some(schema), Some(&format.over(schema.format())))?)
+pub(crate) fn read_table(path: &Path, schema: &Schema, spec: &ExperimentSpec) -> Result<Table> {
+    Ok(files::read_table(path, Some(schema), Some(&spec.format(schema.format())))?)
 }
 
 /// Reads the records of one file under a schema; the command line may say how the file is written.
@@ -122,8 +145,19 @@ pub(crate) fn read_new(
     path: &Path,
     schema: &Schema,
     format: &FormatArgs,
+    unknown: Unknown,
 ) -> Result<(Table, Vec<bool>)> {
-    Ok(files::read_new(path, schema, Some(&format.over(schema.format())))?)
+    Ok(files::read_new(path, schema, Some(&format.over(schema.format())), unknown)?)
+}
+
+/// Reads the cells of some columns of such a file as they are written, record after record.
+pub(crate) fn read_texts(
+    path: &Path,
+    schema: &Schema,
+    format: &FormatArgs,
+    names: &[String],
+) -> Result<Vec<String>> {
+    Ok(files::read_texts(path, schema, Some(&format.over(schema.format())), names)?)
 }
 
 fn mark(text: &str) -> Result<char> {

@@ -3,12 +3,13 @@
 
 use crate::files::Outline;
 use crate::folder::{self, RunFolder};
-use crate::pieces::{self, Every};
-use crate::{Failure, machine, output};
+use crate::pieces::{self, CheckpointInterval};
+use crate::{Failure, machine, output, run, table};
 use anyhow::{Context as _, Result, bail};
 use consenso_engine::data::Scratch;
 use consenso_engine::experiment::{
-    self, CallerError, Ended, Experiment, LargeProgress, LargeRecord, Order, Part, Place, Watch,
+    self, CallerError, Ended, Experiment, LargeProgress, LargeRecord, LargeRun, Order, Part, Place,
+    Watch,
 };
 use consenso_engine::record::ResultKind;
 use consenso_engine::simulate::{Alone, Ranks};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     /// How often it is written down how far it is; 0 rounds is never.
-    pub(crate) every: Every,
+    pub(crate) every: CheckpointInterval,
     /// When it stops by itself.
     pub(crate) limit: Option<Instant>,
     pub(crate) resume: bool,
@@ -38,7 +39,7 @@ pub(crate) struct How {
 impl How {
     /// Whether checkpoints are to be expected.
     fn saves(&self) -> bool {
-        self.every != Every::Rounds(0) || self.limit.is_some() || self.resume
+        self.every != CheckpointInterval::Rounds(0) || self.limit.is_some() || self.resume
     }
 }
 
@@ -104,8 +105,7 @@ fn simulate(
     match experiment::run_watched(experiment, ranks, how.streamed, from, &mut watch)? {
         Ended::Done(record) => {
             if let Some(record) = record {
-                let out = folder.write(|path| write(path, experiment, &record))?;
-                print(&record, &out, began.elapsed().as_secs_f64(), how.json);
+                finish(experiment, folder, &record, (began.elapsed().as_secs_f64(), how.json))?;
             }
             together(ranks)?;
             saved.remove();
@@ -184,8 +184,8 @@ impl Watch for Watchman<'_> {
 
     fn every(&self) -> u32 {
         match self.how.every {
-            Every::Rounds(rounds) => rounds,
-            Every::Time(_) => 0,
+            CheckpointInterval::Rounds(rounds) => rounds,
+            CheckpointInterval::Time(_) => 0,
         }
     }
 
@@ -206,7 +206,7 @@ impl Watch for Watchman<'_> {
         // Not many more at once than last time, for the first rounds may be the shortest.
         let rounds = (ASKS.as_secs_f64() / each.max(1e-9)).min(2.0 * f64::from(self.rounds));
         (self.asked, self.rounds) = (Some(Instant::now()), (rounds as u32).max(1));
-        let due = matches!(self.how.every, Every::Time(time) if self.written.elapsed() >= time);
+        let due = matches!(self.how.every, CheckpointInterval::Time(time) if self.written.elapsed() >= time);
         let order = match (told || self.over(), due) {
             (true, _) => Order::Stop,
             (_, true) => Order::Save,
@@ -299,67 +299,47 @@ fn say(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &dyn Ranks)
     Ok(())
 }
 
-fn write(path: &Path, experiment: &Experiment, record: &LargeRecord) -> Result<()> {
-    folder::put(path, "experiment.toml", experiment.resolved().as_bytes())?;
-    folder::put(path, "record.json", &serde_json::to_vec_pretty(record)?)?;
-    let mut trace = String::from("algorithm,run,round,objective,disagreement,test_accuracy\n");
-    for algorithm in &record.algorithms {
-        for run in &algorithm.runs {
-            for p in &run.curve {
-                let accuracy = p.test_accuracy.map(|a| a.to_string()).unwrap_or_default();
-                let label = algorithm.label.replace('"', "\"\"");
-                writeln!(
-                    trace,
-                    "\"{label}\",{},{},{},{},{accuracy}",
-                    run.run, p.round, p.objective, p.disagreement
-                )?;
-            }
-        }
-    }
-    folder::put(path, "trace.csv", trace.as_bytes())
-}
-
-fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
+/// Writes the folder that a run in one process has, and prints what it gave.
+fn finish(
+    experiment: &Experiment,
+    folder: &RunFolder,
+    large: &LargeRecord,
+    (seconds, json): (f64, bool),
+) -> Result<()> {
+    let mut finished = large.finished(experiment, seconds);
+    let models = folder::name_models(experiment, &mut finished);
+    let record = &finished.record;
+    let out = folder.write(|path| folder::write_record(path, record, &models, None))?;
     if json {
-        let mut value = json!(record);
-        for run in value["algorithms"]
-            .as_array_mut()
-            .into_iter()
-            .flatten()
-            .flat_map(|a| a["runs"].as_array_mut())
-            .flatten()
-        {
-            run.as_object_mut().map(|r| (r.remove("curve"), r.remove("mean_model")));
+        let mut value = run::summary(record, Some(&out));
+        (value["agents"], value["dim"]) = (json!(large.agents), json!(large.dim));
+        (value["ranks"], value["seconds"]) = (json!(large.ranks), json!(seconds));
+        (value["halo_rows"], value["halo_bytes"]) =
+            (json!(large.halo_rows), json!(large.halo_bytes));
+        for (index, algorithm) in large.algorithms.iter().enumerate() {
+            let run = |r: &LargeRun| json!({ "run": r.run, "transcript": r.transcript, "objective": r.objective, "test_accuracy": r.test_accuracy });
+            value["algorithms"][index]["runs"] = algorithm.runs.iter().map(run).collect();
         }
-        (value["out"], value["seconds"]) = (json!(out), json!(seconds));
         output::print_json(&value);
-        return;
+        return Ok(());
     }
-    let LargeRecord { name, agents, dim, ranks, halo_rows, halo_bytes, .. } = record;
+    let LargeRecord { agents, dim, ranks, halo_rows, halo_bytes, .. } = large;
     let mut text = format!(
-        "{name}: {agents} agents, d = {dim}, on {ranks} process{}; {halo_rows} rows ({halo_bytes} bytes) cross between them in a round\n",
+        "{agents} agents, d = {dim}, on {ranks} process{}; {halo_rows} rows ({halo_bytes} bytes) cross between them in a round\n",
         if *ranks == 1 { "" } else { "es" }
     );
-    for a in &record.algorithms {
-        for r in &a.runs {
-            let accuracy = r
-                .test_accuracy
-                .map_or_else(String::new, |x| format!(", accuracy {:.1} %", 100.0 * x));
-            let hash = r.transcript.get(..16).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "{}, run {}: objective {:.6}{accuracy}, transcript {hash}",
-                a.label, r.run, r.objective
-            );
-        }
-        if let Some(claim) = &a.claim {
-            let _ = write!(text, "\n{}, each run by itself: {claim}\n", a.label);
+    for algorithm in &large.algorithms {
+        for run in &algorithm.runs {
+            let hash = run.transcript.get(..16).unwrap_or_default();
+            let _ = writeln!(text, "{}, run {}: transcript {hash}", algorithm.label, run.run);
         }
     }
-    if record.result_kind == ResultKind::Seeded {
+    if record.kind == ResultKind::Seeded {
         text += "noise from a seed protects nobody: keep this folder like the records\n";
     }
+    output::print(&table::summary(record));
     output::print(&format!("{text}{seconds:.1} s, written to {}", out.display()));
+    Ok(())
 }
 
 /// What ranks have saved: two states each, so that one is whole whenever the job ends.
@@ -379,7 +359,7 @@ impl Checkpoints<'_> {
 
     fn stamp(&self) -> Result<&str> {
         if self.stamp.get().is_none() {
-            let first = Place { point: 0, run: 0, part: Part::Grounds };
+            let first = Place { point: 0, run: 0, part: Part::RunReferences };
             let records = self.experiment.records_digest();
             let stamp = self.experiment.stamp(&records, first).context("the experiment")?;
             let _ = self.stamp.set(stamp);

@@ -1,7 +1,7 @@
 //! `consenso merge`.
 
 use crate::folder::{self, RunFolder};
-use crate::pieces::{self, Kept};
+use crate::pieces::{self, PieceFile};
 use crate::{Failure, files, run};
 use anyhow::{Context as _, bail};
 use consenso_engine::experiment::{self, Experiment, ExperimentSpec};
@@ -38,7 +38,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
                 pieces::NAME
             )
         })?;
-        shares.push((path.clone(), Kept::read(&path)?));
+        shares.push((path.clone(), PieceFile::read(&path)?));
     }
     let (_, first) = shares.first().context("a share")?;
     let (file, text, entropy) = (first.file.clone(), first.spec.clone(), first.entropy);
@@ -72,7 +72,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let out = place
         .write(|path| folder::write_record(path, &finished.record, &models, Some(&bytes)))
         .map_err(Failure::Run)?;
-    run::print(&finished.record, &models, Some(&out), &[], json)
+    run::print(&finished.record, &models, Some(&out), (&[], None), json)
 }
 
 fn differs(path: &Path, folder: &Path, other: usize) -> Failure {
@@ -89,7 +89,7 @@ fn differs(path: &Path, folder: &Path, other: usize) -> Failure {
 fn complete(
     experiment: &Experiment,
     all: &[experiment::Piece],
-    shares: &[(PathBuf, Kept)],
+    shares: &[(PathBuf, PieceFile)],
 ) -> anyhow::Result<()> {
     let have: BTreeSet<_> = all.iter().map(experiment::Piece::place).collect();
     if have.len() < all.len() {

@@ -2,7 +2,7 @@
 
 use crate::{Failure, output, table};
 use anyhow::{Context as _, Result, anyhow};
-use consenso_engine::model::{Coefficient, Model};
+use consenso_engine::model::{Model, SurvivalPoint, TableFormat};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   consenso model show runs/adult-7                            what it learned, largest effect first
+  consenso model show runs/trial-7 --at age=60,ward=b         the survival curve of such a record, with a band
   consenso model compare runs/adult-7/models/dgd.json hospital-a
   consenso model export runs/adult-7 --format onnx --out adult.onnx")]
 pub(crate) struct Args {
@@ -37,6 +38,23 @@ struct Show {
     /// Show this many coefficients, 0 for all
     #[arg(long, value_name = "N", default_value_t = 25)]
     top: usize,
+    /// Print the regression table alone, for a paper or a page; needs [inference] in the study
+    #[arg(long, value_enum)]
+    format: Option<Paper>,
+    /// Columns of a record whose survival curve to show, such as age=60,ward=b, for a model of
+    /// hazards; others have their middle, categories their reference level
+    #[arg(long, value_name = "COLUMN=VALUE,…", value_delimiter = ',')]
+    at: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Paper {
+    /// Pipes
+    Markdown,
+    /// A tabular
+    Latex,
+    /// A table element
+    Html,
 }
 
 /// Compare two models of the same features: how far apart they are, and where
@@ -198,11 +216,30 @@ fn in_run(run: &Path, algorithm: Option<&str>) -> Result<Found> {
 
 fn show(args: &Show, json: bool) -> Result<(), Failure> {
     let Found { model, place } = find(&args.model, args.algorithm.as_deref())?;
+    let curve = curve_at(&model, &args.at).with_context(|| place.display().to_string())?;
     if json {
         let mut value = json!(model);
+        if let Some(curve) = &curve {
+            value["survival"] = json!(curve);
+        }
         value["coefficients"] = json!(model.coefficients());
         value["file"] = json!(place);
         output::print_json(&value);
+        return Ok(());
+    }
+    if let Some(format) = args.format {
+        let format = match format {
+            Paper::Markdown => TableFormat::Markdown,
+            Paper::Latex => TableFormat::Latex,
+            Paper::Html => TableFormat::Html,
+        };
+        let table = model.regression_table(format).ok_or_else(|| {
+            anyhow!(
+                "{}: has no standard errors\n  help: add [inference] with level = 0.95 to the experiment and run it again",
+                place.display()
+            )
+        })?;
+        output::print(table.trim_end());
         return Ok(());
     }
     let study = &model.study;
@@ -246,10 +283,69 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
         text += &format!("note: {note}\n");
     }
     text.push('\n');
-    text +=
-        &if model.weights.is_empty() { variables(&model) } else { coefficients(&model, args.top) };
+    text += &match (model.regression_rows(), model.weights.is_empty()) {
+        (Some(rows), _) => regression(&model, rows),
+        (None, true) => variables(&model),
+        (None, false) => coefficients(&model, args.top),
+    };
+    if let Some(curve) = &curve {
+        text += &survival(curve, &args.at);
+    }
     output::print(text.trim_end());
     Ok(())
+}
+
+/// The survival curve of a record with these columns, where the model is one of hazards.
+fn curve_at(model: &Model, at: &[String]) -> Result<Option<Vec<SurvivalPoint>>> {
+    let mut columns = Vec::new();
+    for text in at {
+        let pair = text.split_once('=');
+        columns.push(pair.with_context(|| format!("--at {text}: write COLUMN=VALUE"))?);
+    }
+    let hazards = model.inference.as_ref().is_some_and(|i| !i.times.is_empty());
+    if !hazards && !at.is_empty() {
+        return Err(anyhow!("--at: only models of loss = \"hazards\" have survival curves"));
+    }
+    if hazards { Ok(model.survival(&columns)?) } else { Ok(None) }
+}
+
+/// A survival curve as a table.
+fn survival(curve: &[SurvivalPoint], at: &[String]) -> String {
+    let of = if at.is_empty() { "in the middle of all columns".into() } else { at.join(", ") };
+    let mut table = table::plain(&["time", "without event", "low", "high"], 0);
+    for point in curve {
+        let share = |p: f64| format!("{:.1} %", 100.0 * p);
+        let time = format!("{:.4}", point.time);
+        let time = time.trim_end_matches('0').trim_end_matches('.').to_owned();
+        table.add_row(vec![time, share(point.estimate), share(point.low), share(point.high)]);
+    }
+    format!("\nsurvival of a record {of}:\n{}", table::text(&table))
+}
+
+/// The regression table with what a reader must know of it.
+pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<String>>)) -> String {
+    let mut table = table::plain(&header.iter().map(String::as_str).collect::<Vec<_>>(), 1);
+    for row in rows {
+        table.add_row(row);
+    }
+    let mut text = table::text(&table);
+    let Some(inference) = &model.inference else { return text };
+    for test in &inference.tests {
+        let p = if test.p < 0.001 { "< 0.001".to_owned() } else { format!("= {:.3}", test.p) };
+        text += &format!(
+            "{}: Wald χ² = {:.2} on {} degrees of freedom, p {p}\n",
+            test.column, test.statistic, test.df
+        );
+    }
+    let refused: Vec<_> =
+        inference.coefficients.iter().filter_map(|c| c.refused.as_ref()).collect();
+    if let Some(why) = refused.first() {
+        text += &format!("{} of {} {why}\n", refused.len(), inference.coefficients.len());
+    }
+    for note in &inference.notes {
+        text += &format!("{note}\n");
+    }
+    text
 }
 
 fn coefficients(model: &Model, top: usize) -> String {
@@ -257,10 +353,16 @@ fn coefficients(model: &Model, top: usize) -> String {
     let shown = if top == 0 { all.len() } else { top.min(all.len()) };
     let many = all.iter().any(|c| c.class.is_some());
     let ratios = all.iter().any(|c| c.odds_ratio.is_some());
+    let rates = all.iter().any(|c| c.rate_ratio.is_some());
+    let noisy = all.iter().any(|c| c.noise.is_some());
     let mut header = vec!["feature"];
     header.extend(many.then_some("class"));
-    header.extend(["weight", "per unit of the column"]);
+    header.push("weight");
+    header.extend(noisy.then_some("± noise"));
+    header.push("per unit of the column");
+    header.extend(noisy.then_some("± noise"));
     header.extend(ratios.then_some("odds ratio of a unit"));
+    header.extend(rates.then_some("rate ratio of a unit"));
     let mut table = table::plain(&header, 1 + usize::from(many));
     for c in &all[..shown] {
         let is_intercept = model.intercept.as_deref() == Some(&*c.feature);
@@ -271,19 +373,26 @@ fn coefficients(model: &Model, top: usize) -> String {
         }];
         row.extend(many.then(|| c.class.clone().unwrap_or_default()));
         row.push(format!("{:+.4}", c.weight));
+        let noise = |value: Option<f64>| value.map_or("–".into(), |v| significant(v)[1..].into());
+        row.extend(noisy.then(|| noise(c.noise)));
         row.push(c.per_unit.map_or("–".into(), significant));
-        row.extend(ratios.then(|| odds(c)));
+        row.extend(noisy.then(|| noise(c.per_unit_noise)));
+        row.extend(ratios.then(|| between(c.odds_ratio)));
+        row.extend(rates.then(|| between(c.rate_ratio)));
         table.add_row(row);
     }
     let mut text = table::text(&table);
     if shown < all.len() {
         text += &format!("… and {} more: --top 0 shows all\n", all.len() - shown);
     }
+    if let Some(words) = model.noise_words() {
+        text += &format!("\n{words}\n");
+    }
     text
 }
 
-fn odds(c: &Coefficient) -> String {
-    match c.odds_ratio {
+fn between(ends: Option<(f64, f64)>) -> String {
+    match ends {
         None => "–".into(),
         Some((low, high)) if ratio(low) == ratio(high) => ratio(low),
         Some((low, high)) => format!("{} to {}", ratio(low), ratio(high)),

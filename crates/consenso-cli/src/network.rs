@@ -236,7 +236,7 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
     let file = again.file.clone();
     let as_site = Experiment::check(files::inputs(again, spec.clone(), entropy)?)?;
     as_site.plan_of(0).map_err(|message| anyhow!("{file}: {message}"))?;
-    if let GraphSpec::File { path } = &mut spec.graph {
+    if let GraphSpec::File { path, .. } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
     }
     if !args.records.is_empty() {
@@ -269,7 +269,7 @@ fn from_site_files(
     let schema_path =
         spec.data.schema.clone().context("data.schema is missing: sites need one public schema")?;
     let schema_path = text.folder.join(schema_path);
-    let schema = files::read_schema(&schema_path)?;
+    let schema = spec.data.with_roles(files::read_schema(&schema_path)?)?;
     let schema_text =
         fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
     if spec.data.hold_out.is_some() && spec.data.test.is_some() {
@@ -299,7 +299,7 @@ fn from_site_files(
             .into());
         }
         let count = |path: &PathBuf| {
-            let table = files::read_table(path, &schema, &spec.data.format)?;
+            let table = files::read_table(path, &schema, &spec)?;
             let records = table.len();
             first.get_or_insert(table);
             Ok(records)
@@ -308,6 +308,7 @@ fn from_site_files(
     } else {
         args.records.clone()
     };
+    crate::node::fixed_hold_out(&spec)?;
     // What a site holds out of its file it trains nobody's model on: the others count the rest.
     let trains = |rows: usize| match spec.data.hold_out {
         Some(share) => Dataset::held_out(share, rows).map(|held| rows - held),
@@ -319,8 +320,14 @@ fn from_site_files(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| anyhow!("data.hold_out: {e}"))?;
     let edges = edges(&spec, &text.folder)?;
-    if let GraphSpec::File { path } = &mut spec.graph {
+    if let GraphSpec::File { path, .. } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
+    }
+    if !spec.asks_only() && !spec.query.is_empty() {
+        eprintln!(
+            "note: [[query]] is left out: a network trains or asks; make another network of a file with the questions alone"
+        );
+        spec.query.clear();
     }
     let wanted = args.algorithm.as_deref();
     if spec.algorithm.len() > 1 {
@@ -334,13 +341,13 @@ fn from_site_files(
         })?;
         spec.algorithm = vec![spec.algorithm.swap_remove(index)];
     }
+    if let Some(test) = &spec.data.test {
+        files::read_table(&text.folder.join(test), &schema, &spec)?;
+    }
     let data = &mut spec.data;
     data.path = Some(consenso_node::folder::RECORDS.into());
     data.schema = Some(consenso_node::folder::SCHEMA.into());
-    if let Some(test) = &data.test {
-        files::read_table(&text.folder.join(test), &schema, &data.format)?;
-        data.test = Some(crate::node::TEST.into());
-    }
+    data.test = data.test.as_ref().map(|_| crate::node::TEST.into());
     (data.partition, data.agents, data.records_per_agent) = (None, None, None);
     if let Some(table) = first {
         check_as_site(args, text, &spec, table, &counts, edges.as_ref())?;
@@ -398,7 +405,7 @@ fn check_addresses(addresses: &[String]) -> Result<(), Failure> {
 }
 
 fn edges(spec: &ExperimentSpec, folder: &Path) -> Result<Option<String>, Failure> {
-    let GraphSpec::File { path } = &spec.graph else { return Ok(None) };
+    let GraphSpec::File { path, .. } = &spec.graph else { return Ok(None) };
     let path = folder.join(path);
     Ok(Some(fs::read_to_string(&path).with_context(|| path.display().to_string())?))
 }
@@ -650,8 +657,8 @@ fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
 }
 
 fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
-    !line.starts_with("warning: ")
-        || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
+    let for_all = line.starts_with("warning: ") || line.starts_with("note: ");
+    !for_all || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
 }
 
 fn start(

@@ -1,10 +1,12 @@
 //! `consenso node`: one site of a real network.
 
 use crate::dashboard::Dashboard;
-use crate::{Failure, files, output, studies, table};
+use crate::findings::{self, Finding, Mark};
+use crate::output::tell;
+use crate::{Failure, files, output, questions, studies, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::agent::Checkpoint;
-use consenso_engine::data::Dataset;
+use consenso_engine::data::{Dataset, RecordKeys};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::studies::{EpsilonDelta, Rule};
@@ -57,6 +59,8 @@ enum NodeCommand {
     Rejoin(Rejoin),
     Report(studies::Report),
     Model(Model),
+    Questions(questions::Args),
+    Answers(questions::Answers),
     /// Make a new witness for a site whose witness is lost
     ///
     /// The ledger as it is then counts as the newest: do this only when state.db is certainly no
@@ -197,6 +201,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Rejoin(args) => rejoin(args, json),
         NodeCommand::Report(args) => studies::report(args, json),
         NodeCommand::Model(args) => model(args, json),
+        NodeCommand::Questions(args) => asked(args, &args.folder, json),
+        NodeCommand::Answers(args) => answers(args, json),
         NodeCommand::Witness(site) => witness(&site.folder, json),
         NodeCommand::Doctor(site) => doctor(&site.folder, json),
     }
@@ -239,8 +245,8 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         let text = files::Text { file, text, folder: folder.path.clone() };
         return Ok(Experiment::check(files::inputs(text, spec, entropy)?)?);
     }
-    let schema = files::read_schema(&folder.path.join(folder::SCHEMA))?;
-    let table = files::read_table(&folder.records(), &schema, &spec.data.format)?;
+    let schema = spec.data.with_roles(files::read_schema(&folder.path.join(folder::SCHEMA))?)?;
+    let table = files::read_table(&folder.records(), &schema, &spec)?;
     let counts: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
     let held = match spec.data.hold_out {
         Some(share) => Dataset::held_out(share, table.len())?,
@@ -260,8 +266,16 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     // Public test records change nothing that this site does; without them its model is just not
     // judged.
     let test = folder.path.join(TEST);
+    let same = |other: &Path| fs::canonicalize(other).ok() == fs::canonicalize(&test).ok();
     let test = match &spec.data.test {
-        Some(_) if test.exists() => Some(files::read_table(&test, &schema, &spec.data.format)?),
+        Some(_) if test.exists() && same(&folder.records()) => {
+            return Err(anyhow!(
+                "{}: is the file this site trains on, and test records are public\n  help: put the study's test records there, or remove it",
+                test.display()
+            )
+            .into());
+        }
+        Some(_) if test.exists() => Some(files::read_table(&test, &schema, &spec)?),
         Some(_) => {
             eprintln!(
                 "warning: {}: is not there, so the model will not be judged by it",
@@ -271,7 +285,15 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         }
         None => None,
     };
-    let dataset = held_apart(Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?, &spec)?;
+    let mut dataset =
+        held_apart(Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?, &spec)?;
+    // It starts all the same: whether it does must not depend on its records.
+    if test.is_some() && dataset.shared_records()?.is_some_and(|s| s.is_more_than_chance()) {
+        eprintln!(
+            "warning: {TEST}: holds records that this site trains on, so the model will not be judged by it"
+        );
+        dataset = dataset.without_test();
+    }
     let edges_path = folder.path.join(folder::EDGES);
     let edges =
         fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
@@ -317,44 +339,95 @@ fn rejoin(args: &Rejoin, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses to hold records out where one more or less would change which others are: how many a site
+/// trains on is announced before it starts.
+pub(crate) fn fixed_hold_out(spec: &ExperimentSpec) -> Result<(), Failure> {
+    match spec.data.hold_out.and(spec.record_keys()) {
+        Some(RecordKeys::Content) => Err(anyhow!(
+            "data.hold_out: under neighbours = \"add-remove\" each record is held out or not by itself, and a site announces before how many \
+             it trains on\n  help: use neighbours = \"replace-one\", or name public test records (data.test)"
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
 /// Takes the records a site holds out, if its study says so, from those it trains on. They judge
 /// the model for its operator: nothing that is computed from them is sent, stored or served.
 pub(crate) fn held_apart(dataset: Dataset, spec: &ExperimentSpec) -> Result<Dataset, Failure> {
     match spec.data.hold_out {
-        Some(share) => Ok(dataset.hold_out(share, &Seed::from(spec.seed))?),
+        Some(share) => {
+            fixed_hold_out(spec)?;
+            Ok(dataset.hold_out(share, RecordKeys::Position, None, &Seed::from(spec.seed))?)
+        }
         None => Ok(dataset),
     }
+}
+
+/// What to say of records that have no ledger beside them: nothing that they cost elsewhere counts.
+fn ledger_left_behind(
+    folder: &Folder,
+    experiment: &Experiment,
+    plan: &SitePlan,
+    edited: Edited,
+) -> Option<String> {
+    if !experiment.has_own_records() || experiment.is_seeded() || plan.claim.is_none() {
+        return None;
+    }
+    let (records, place) = (folder.records(), folder.ledger());
+    // What cannot be opened is said when the site starts.
+    RecordsLedger::open(&records, place.as_deref(), edited).ok().filter(RecordsLedger::is_new)?;
+    let known = match folder.path.join(consenso_node::store::FILE).exists() {
+        true => {
+            "this site has begun studies before, so the records were moved or copied here without it"
+        }
+        false => "if these records were used elsewhere, they were moved or copied here without it",
+    };
+    Some(format!(
+        "{} has no ledger of what its records have cost: a fresh budget begins; {known}\n  help: move the folder {} along with the records, or lower budget in site.toml by what they cost",
+        records.display(),
+        consenso_ledger::FOLDER
+    ))
 }
 
 fn run(args: &Run, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(&args.folder)?;
     let experiment = experiment(&folder)?;
+    let edited = edited(args.edited_records.as_deref());
     for warning in experiment.warnings() {
-        eprintln!("warning: {warning}");
+        tell("warning", &warning.to_string());
     }
+    questions::allowed(&folder, &experiment)?;
     let plan = experiment.plan_of(folder.me).map_err(|message| anyhow!(message))?;
     if plan.claim.is_none() {
-        eprintln!(
-            "warning: the study makes no privacy claim: what this site sends is not protected"
-        );
+        let words = "the study makes no privacy claim: what this site sends is not protected";
+        tell("warning", words);
     } else if experiment.is_seeded() {
-        eprintln!(
-            "warning: entropy = \"seed\": everybody can compute this site's noise; for science only"
-        );
+        let words = "entropy = \"seed\": everybody can compute this site's noise; for science only";
+        tell("warning", words);
+    }
+    if let Some(words) = ledger_left_behind(&folder, &experiment, &plan, edited) {
+        tell("warning", &words);
+    }
+    // What cannot be read is said when the site starts.
+    if let Ok(Some(fixed)) = node::about_to_fix(&folder, &experiment, &plan) {
+        tell("note", &fixed);
     }
     let own = identity::pin_of_file(&args.folder.join(identity::CERTIFICATE));
-    if own.is_ok_and(|pin| Hex(&pin).to_string() != folder.peers[folder.me].pin) {
-        eprintln!(
-            "warning: the pin of {0} in peers.toml is not that of its certificate.pem: neighbours with this peers.toml refuse {0}",
+    if own.is_ok_and(|pin| {
+        folder.peers[folder.me].pins().all(|listed| listed != Hex(&pin).to_string())
+    }) {
+        let words = format!(
+            "the pin of {0} in peers.toml is not that of its certificate.pem: neighbours with this peers.toml refuse {0}",
             folder.site.name
         );
+        tell("warning", &words);
     }
     let echo = match args.log.as_str() {
         _ if args.lines => Echo::Nothing,
         "json" => Echo::Json,
         _ => Echo::Text,
     };
-    let edited = edited(args.edited_records.as_deref());
     let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
     let text = fs::read_to_string(args.folder.join(folder::EXPERIMENT)).unwrap_or_default();
@@ -463,7 +536,9 @@ fn finish(
     json: bool,
 ) -> Result<(), Failure> {
     let progress = options.progress.get();
-    let metrics = outcome.model.as_ref().and_then(|m| experiment.metrics(0, m));
+    let asks = experiment.questionnaire().is_some();
+    let judged = outcome.model.as_ref().filter(|_| !asks);
+    let metrics = judged.and_then(|m| experiment.metrics(0, m));
     let accuracy = metrics.as_ref().and_then(|m| m.accuracy);
     // What this site held out is nobody else's business; public test records are everybody's.
     let own = experiment.spec().data.hold_out.is_some();
@@ -480,8 +555,13 @@ fn finish(
     } else if outcome.model.is_some() {
         let judged = metrics.as_ref().map_or_else(String::new, |m| judgement(m, own));
         let how = ended(&outcome.without, outcome.one_model);
+        let result = if asks {
+            "the answers: consenso node answers"
+        } else {
+            "the model: consenso node model"
+        };
         output::print(&format!(
-            "{}: {how} after {} rounds in {:.1} s{judged}\nthe model: consenso node model {}",
+            "{}: {how} after {} rounds in {:.1} s{judged}\n{result} {}",
             folder.site.name,
             outcome.round,
             progress.seconds,
@@ -494,9 +574,10 @@ fn finish(
         ));
     }
     for name in &outcome.unconfirmed {
-        eprintln!(
-            "warning: {name} did not confirm the last round; start this site again if {name} still waits for it"
+        let words = format!(
+            "{name} did not confirm the last round; start this site again if {name} still waits for it"
         );
+        tell("warning", &words);
     }
     // A stop that was asked for is no failure: whoever supervises this process must not start it
     // again.
@@ -649,7 +730,7 @@ fn short_text(hash: &str) -> &str {
 }
 
 /// What the ledger beside the records says, where there is one.
-fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure> {
+fn of_records(path: &Path) -> Result<Option<consenso_ledger::LedgerSummary>, Failure> {
     // An auditor may have the ledger alone.
     let Ok(folder) = Folder::read(path) else { return Ok(None) };
     if !folder.records().exists() {
@@ -695,9 +776,13 @@ fn amount(a: EpsilonDelta) -> String {
 }
 
 /// What all studies cost together, by both rules, and which of them holds.
-fn describe(s: &books::Standing) -> String {
+fn describe(s: &books::LedgerSummary) -> String {
     let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
-    let mut text = format!("budget     {} for all studies of these records\n", amount(s.limit));
+    let mut text = format!(
+        "budget     {} for all studies of these records ({})\n",
+        amount(s.limit),
+        s.limit_origin
+    );
     text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
     if let Some((rule, spent)) = s.filter {
         text += &format!("filter     {}{}\n", amount(spent), holds(rule));
@@ -870,10 +955,29 @@ fn witness(path: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Reads a site's folder and its study, then shows or decides about the study's questions.
+fn asked(args: &questions::Args, path: &Path, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(path)?;
+    questions::command(args, &experiment(&folder)?, &folder, json)
+}
+
+fn answers(args: &questions::Answers, json: bool) -> Result<(), Failure> {
+    let (mean, _) = weights(&args.folder)?;
+    let folder = Folder::read(&args.folder)?;
+    questions::answers(args, &experiment(&folder)?, &folder, &mean, json)
+}
+
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
     let (weights, round) = weights(&args.folder)?;
     let folder = Folder::read(&args.folder)?;
     let experiment = experiment(&folder)?;
+    if experiment.questionnaire().is_some() {
+        return Err(anyhow!(
+            "the study asks questions and trains no model: consenso node answers {}",
+            folder.path.display()
+        )
+        .into());
+    }
     let model = described(&folder, &experiment, &weights)?;
     let personal = experiment.personal_model(folder.me, &weights);
     let personal_file = match &personal {
@@ -959,24 +1063,6 @@ fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
     Ok((model.to_vec(), round))
 }
 
-/// What was looked at, how it stands, and what was found.
-type Finding = (&'static str, Mark, String);
-
-/// How something stands.
-#[derive(Clone, Copy, PartialEq)]
-enum Mark {
-    Good,
-    /// Not as it will have to be, and nothing is wrong with this site.
-    Wait,
-    Bad,
-}
-
-impl Mark {
-    fn of(good: bool) -> Self {
-        if good { Self::Good } else { Self::Bad }
-    }
-}
-
 fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     let mut found: Vec<Finding> = Vec::new();
     let folder = Folder::read(path);
@@ -1009,25 +1095,7 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
         Ok(()) => ("disk", Mark::Good, "writable".into()),
         Err(e) => ("disk", Mark::Bad, e.to_string()),
     });
-    let well = found.iter().all(|f| f.1 != Mark::Bad);
-    if json {
-        let entry = |(check, mark, text): &Finding| json!({ "check": check, "ok": *mark != Mark::Bad, "wait": *mark == Mark::Wait, "text": text });
-        output::print_json(
-            &json!({ "ok": well, "checks": found.iter().map(entry).collect::<Vec<_>>() }),
-        );
-    } else {
-        let mut table = table::plain(&["", "check", "finding"], 3);
-        for (what, mark, text) in &found {
-            let mark = match mark {
-                Mark::Good => "✓",
-                Mark::Wait => "…",
-                Mark::Bad => "✗",
-            };
-            table.add_row(vec![mark, what, text]);
-        }
-        output::print(&table::text(&table));
-    }
-    if well {
+    if findings::print(&found, json) {
         Ok(())
     } else {
         Err(Failure::Run(anyhow!("{}: not everything is as it should be", path.display())))
@@ -1110,7 +1178,7 @@ fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
     if let Some(folder) = folder {
         let pin =
             identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
-        let listed = folder.peers[folder.me].pin == pin;
+        let listed = folder.peers[folder.me].pins().any(|listed| listed == pin);
         let text = if listed {
             "as in peers.toml".into()
         } else {

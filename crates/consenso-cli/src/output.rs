@@ -1,6 +1,35 @@
-//! Writing to stdout.
+//! Writing to stdout, and telling on stderr what happens beside a command's result.
 
+use consenso_ledger::clock;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether every line on stderr is to be a JSON object.
+static JSON_LOG: AtomicBool = AtomicBool::new(false);
+
+/// Has every line on stderr be a JSON object from now on, also that of a panic.
+pub(crate) fn log_as_json() {
+    JSON_LOG.store(true, Ordering::Relaxed);
+    std::panic::set_hook(Box::new(|panic| tell("panic", &panic.to_string())));
+}
+
+/// Tells something on stderr: `kind` is "error", "warning" or "note". Under `--log json` it is an
+/// event of the log, with what a message says after "help:" in a field of its own.
+pub(crate) fn tell(kind: &str, words: &str) {
+    if !JSON_LOG.load(Ordering::Relaxed) {
+        eprintln!("{kind}: {words}");
+        return;
+    }
+    let (message, help) =
+        words.split_once("\n  help: ").map_or((words, None), |(a, b)| (a, Some(b)));
+    let mut line = serde_json::json!({
+        "time": clock::text(clock::now()), "event": kind, "message": message,
+    });
+    if let Some(help) = help {
+        line["help"] = help.into();
+    }
+    eprintln!("{line}");
+}
 
 /// Prints a text. A reader that has gone away (`consenso … | head`) is no error: there is nobody
 /// left to tell.

@@ -44,7 +44,7 @@ enum Entry {
 
 /// Everything that a file of pieces holds.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct PieceFile {
     pub(crate) file: String,
     pub(crate) spec: String,
     pub(crate) entropy: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Kept {
     length: u64,
 }
 
-impl Kept {
+impl PieceFile {
     /// Reads a file of pieces up to where it is whole.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
@@ -144,12 +144,12 @@ fn with_more(sum: u64, bytes: &[u8]) -> u64 {
 
 /// How often the state of a transcript under way is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Every {
+pub(crate) enum CheckpointInterval {
     Rounds(u32),
     Time(Duration),
 }
 
-impl std::str::FromStr for Every {
+impl std::str::FromStr for CheckpointInterval {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -172,13 +172,13 @@ impl std::str::FromStr for Every {
 #[derive(Debug)]
 pub(crate) struct States {
     folder: PathBuf,
-    every: Every,
+    every: CheckpointInterval,
     /// When each was written last.
     written: Mutex<BTreeMap<Place, Instant>>,
 }
 
 impl States {
-    pub(crate) fn new(folder: PathBuf, every: Every) -> Self {
+    pub(crate) fn new(folder: PathBuf, every: CheckpointInterval) -> Self {
         Self { folder, every, written: Mutex::default() }
     }
 
@@ -209,8 +209,8 @@ impl States {
 
     fn due(&self, place: Place, round: u32) -> bool {
         match self.every {
-            Every::Rounds(every) => every > 0 && round.is_multiple_of(every),
-            Every::Time(time) => {
+            CheckpointInterval::Rounds(every) => every > 0 && round.is_multiple_of(every),
+            CheckpointInterval::Time(time) => {
                 let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
                 written.entry(place).or_insert_with(Instant::now).elapsed() >= time
             }
@@ -269,7 +269,7 @@ impl Keeper {
         asked: (&str, &ExperimentSpec),
         entropy: bool,
         share: Option<Share>,
-        kept: Option<&Kept>,
+        kept: Option<&PieceFile>,
         (states, resumes, ends): (States, bool, bool),
     ) -> Result<Self> {
         if !resumes {
@@ -466,7 +466,7 @@ pub(crate) fn joined(
 ) -> Result<Vec<u8>> {
     let mut all = MAGIC.to_vec();
     for path in paths {
-        let length = Kept::read(path)?.length as usize;
+        let length = PieceFile::read(path)?.length as usize;
         let bytes =
             fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         all.extend(bytes.get(MAGIC.len()..length).unwrap_or_default());
@@ -513,7 +513,7 @@ mod tests {
         }
         for cut in MAGIC.len()..=whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
-            let kept = Kept::read(&path).unwrap();
+            let kept = PieceFile::read(&path).unwrap();
             assert_eq!(
                 kept.credit.len(),
                 ends.iter().filter(|&&end| end <= cut).count(),
@@ -522,7 +522,7 @@ mod tests {
         }
         whole[ends[1] - 1] ^= 1;
         fs::write(&path, &whole).unwrap();
-        assert_eq!(Kept::read(&path).unwrap().credit.len(), 1);
+        assert_eq!(PieceFile::read(&path).unwrap().credit.len(), 1);
         fs::remove_file(&path).unwrap();
     }
 
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn what_is_drawn_again_is_paid_again() {
         let t = |run| (place(run), "stamp".to_owned());
-        let mut kept = Kept::default();
+        let mut kept = PieceFile::default();
         kept.take(Entry::Reserved(vec![t(0), t(1)]));
         assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), [t(2)]);
         kept.take(Entry::Begun(place(0), "stamp".into()));

@@ -1,10 +1,10 @@
 //! `consenso plan`: what is known of an experiment's parameters before it runs.
 
 use crate::machine::Threads;
-use crate::{Failure, files, output};
+use crate::{Failure, ask, files, output};
 use consenso_engine::experiment::{AlgorithmPlan, Constants, Recommendation};
 use consenso_engine::protocol::Parameters;
-use consenso_engine::theory::Standing;
+use consenso_engine::theory::Certainty;
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -22,6 +22,7 @@ predicted stable   a working rule, derived from the mean dynamics and tested, pr
 open               neither a theorem nor a rule covers them
 unstable           the working rule predicts divergence
 
+Of questions ([[query]]) it prints how far every answer is expected to be off, before anything is asked.
 The last line recommends one way to run it, with the share of noise that the trained model is predicted to have.
 
 Nothing private is read: constants come from the public bounds, so a certificate is a worst case.")]
@@ -40,6 +41,19 @@ pub(crate) struct Args {
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     args.threads.start()?;
     let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
+    if let Some((text, value)) = ask::expected(&experiment) {
+        match json {
+            true => output::print_json(&value),
+            false => output::print(&text),
+        }
+        return Ok(());
+    }
+    // Questions beside algorithms are a study of their own.
+    let asked = match experiment.spec().questions_alone() {
+        Some(_) => files::checked_questions(args.experiment.as_deref(), &args.set, &args.format)?,
+        None => None,
+    };
+    let asked = asked.as_ref().and_then(ask::expected);
     let (constants, plans) = (experiment.constants(), experiment.plan());
     let (name, advice) = (&experiment.spec().name, experiment.recommendation());
     if json {
@@ -49,9 +63,13 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
             "algorithms": plans,
             "recommendation": advice,
             "warnings": experiment.warnings(),
+            "questions": asked.map(|(_, value)| value),
         }));
     } else {
         output::print(&text(name, &constants, &plans, experiment.warnings(), &advice));
+        if let Some((text, _)) = asked {
+            output::print(&text);
+        }
     }
     Ok(())
 }
@@ -80,7 +98,7 @@ fn text(
             let _ = writeln!(out, "  {name:<22} {value}");
         };
         line("parameters", &inline(&plan.parameters));
-        line(if a.standing == Standing::Open { "because" } else { &a.rule }, &a.inequality);
+        line(if a.standing == Certainty::Open { "because" } else { &a.rule }, &a.inequality);
         if let Some(promise) = &a.promise {
             line("promise", promise);
         }

@@ -3,8 +3,9 @@
 use crate::model_file::{self, Found};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso_engine::data::{Label, Schema};
-use consenso_engine::model::{Answer, Metrics, Prediction};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use consenso_engine::data::{Label, Schema, Unknown};
+use consenso_engine::model::{Answer, Metrics, Model, Prediction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
@@ -22,8 +23,9 @@ Examples:
   consenso predict runs/mine-7/models/dgd.json new.csv --proba
   consenso predict hospital-a new.csv --json                 the model of a finished site
   consenso predict runs/mine-7 new.csv --threshold 0.3       answer the positive class above 30 %
+  consenso predict runs/mine-7 new.csv --keep id --unknown ignore
 
-With --json: {rows: [{row, prediction, probability or probabilities}], metrics, …}; metrics is null without labels.")]
+With --json: {rows: [{row, prediction, probability or probabilities, kept}], metrics, …}; metrics is null without labels.")]
 pub(crate) struct Args {
     /// A model file, the folder of a run, or the folder of a finished site
     model: PathBuf,
@@ -45,8 +47,22 @@ pub(crate) struct Args {
     /// The model of this agent instead of the mean of all
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// What becomes of a category that the model's schema does not declare: "error" refuses the
+    /// file, "ignore" predicts without that column, "other" takes the category called "other"
+    #[arg(long, value_name = "POLICY", default_value = "error", value_parser = unknown())]
+    unknown: Unknown,
+    /// Write these columns of the records beside their predictions; separate names by commas
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    keep: Vec<String>,
     #[command(flatten)]
     format: files::FormatArgs,
+}
+
+fn unknown() -> impl clap::builder::TypedValueParser<Value = Unknown> {
+    let names = Unknown::ALL.map(Unknown::name);
+    PossibleValuesParser::new(names).map(|name| {
+        Unknown::ALL.into_iter().find(|policy| policy.name() == name).unwrap_or_default()
+    })
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
@@ -59,37 +75,57 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let Found { model, place } = model_file::find(&args.model, args.algorithm.as_deref())?;
     let name = || place.display().to_string();
     let threshold = args.threshold.or(model.threshold).unwrap_or(0.5);
-    let (schema, encoder, loss) = model.applicable().with_context(name)?;
+    let (schema, encoder, _) = model.applicable().with_context(name)?;
     let weights = model.weights_of(args.agent.as_deref()).with_context(name)?;
-    let (new, kept) = files::read_new(&args.data, schema, &args.format)?;
+    let (new, kept) = files::read_new(&args.data, schema, &args.format, args.unknown)?;
+    let passed = match &args.keep[..] {
+        [] => Vec::new(),
+        names => files::read_texts(&args.data, schema, &args.format, names)?,
+    };
+    let beside = Beside { names: &args.keep, cells: &passed };
     let records = encoder.encode_table(&new);
     let answers = model.answers(&records, weights, threshold).with_context(name)?;
     let labelled: Vec<usize> = (0..new.len()).filter(|&i| !new.labels()[i].is_nan()).collect();
     let metrics = if labelled.len() == new.len() {
-        Metrics::of(loss, &records, weights, threshold)
+        model.judge(&records, weights, threshold)
     } else {
-        Metrics::of(loss, &records.select(&labelled), weights, threshold)
+        model.judge(&records.select(&labelled), weights, threshold)
     };
     let rows = aligned(&kept, &answers);
     if let Some(path) = &args.out {
-        let text = csv(&rows, schema, args.proba);
+        let text = csv(&rows, &probability_names(&model, schema, args.proba), &beside);
         fs::write(path, text)
             .map_err(|e| Failure::Run(anyhow!("{}: cannot be written: {e}", path.display())))?;
     }
     let skipped = rows.iter().filter(|r| r.is_none()).count();
     if json {
-        let one = |(row, answer): (usize, &Option<&Answer>)| to_json(row + 1, *answer);
+        let one = |(row, answer): (usize, &Option<&Answer>)| {
+            let mut value = to_json(row + 1, *answer);
+            if !args.keep.is_empty() {
+                value["kept"] = beside.object(row);
+            }
+            value
+        };
         let rows: Vec<Value> = rows.iter().enumerate().map(one).collect();
         output::print_json(&json!({
             "model": place, "rows": rows, "metrics": metrics, "skipped": skipped, "clamped": new.report().clamped,
-            "classes": model.classes, "out": args.out,
+            "classes": model.classes, "out": args.out, "unknown": new.report().unknown,
         }));
         return Ok(());
     }
     if args.out.is_none() {
-        output::print(csv(&rows, schema, args.proba).trim_end());
+        let names = probability_names(&model, schema, args.proba);
+        output::print(csv(&rows, &names, &beside).trim_end());
     }
     eprintln!("{}", spoken(&place.display().to_string(), rows.len(), skipped, metrics.as_ref()));
+    for (column, count) in &new.report().unknown {
+        let values = if *count == 1 { "value" } else { "values" };
+        let fate = match args.unknown {
+            Unknown::Other => "counted as \"other\"",
+            _ => "ignored",
+        };
+        eprintln!("warning: {count} {values} of column \"{column}\" not declared and {fate}");
+    }
     for (column, count) in &new.report().clamped {
         let (values, were) = if *count == 1 { ("value", "was") } else { ("values", "were") };
         eprintln!(
@@ -97,6 +133,23 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// Columns of the records that are written beside their predictions.
+struct Beside<'a> {
+    names: &'a [String],
+    cells: &'a [String],
+}
+
+impl Beside<'_> {
+    fn of(&self, row: usize) -> &[String] {
+        &self.cells[row * self.names.len()..(row + 1) * self.names.len()]
+    }
+
+    fn object(&self, row: usize) -> Value {
+        let pairs = self.names.iter().zip(self.of(row));
+        Value::Object(pairs.map(|(name, cell)| (name.clone(), cell.as_str().into())).collect())
+    }
 }
 
 /// The answer for every record of the file, in order: none where a value was missing.
@@ -118,12 +171,20 @@ fn to_json(row: usize, answer: Option<&Answer>) -> Value {
     }
 }
 
+/// What the probabilities of an answer are called, where they are asked for.
+fn probability_names(model: &Model, schema: &Schema, asked: bool) -> Vec<String> {
+    let times = model.inference.as_ref().map_or(&[][..], |i| &i.times);
+    match schema.label() {
+        _ if !asked => Vec::new(),
+        _ if !times.is_empty() => times.iter().map(|t| format!("without event to {t}")).collect(),
+        Label::Classes(classes) if classes.len() == 2 => vec!["probability".to_owned()],
+        Label::Classes(classes) => classes.iter().map(|c| format!("probability of {c}")).collect(),
+        Label::Range { .. } => Vec::new(),
+    }
+}
+
 /// A line per record of the file, numbered from 1.
-fn csv(rows: &[Option<&Answer>], schema: &Schema, proba: bool) -> String {
-    let classes = match schema.label() {
-        Label::Classes(classes) => &classes[..],
-        Label::Range { .. } => &[],
-    };
+fn csv(rows: &[Option<&Answer>], probabilities: &[String], beside: &Beside<'_>) -> String {
     let quoted = |text: &str| {
         if text.contains([',', '"', '\n']) {
             format!("\"{}\"", text.replace('"', "\"\""))
@@ -131,12 +192,10 @@ fn csv(rows: &[Option<&Answer>], schema: &Schema, proba: bool) -> String {
             text.into()
         }
     };
-    let mut out = "row,prediction".to_owned();
-    if proba && classes.len() == 2 {
-        out += ",probability";
-    } else if proba {
-        classes.iter().for_each(|c| out += &format!(",{}", quoted(&format!("probability of {c}"))));
-    }
+    let mut out = "row".to_owned();
+    beside.names.iter().for_each(|name| out += &format!(",{}", quoted(name)));
+    out += ",prediction";
+    probabilities.iter().for_each(|name| out += &format!(",{}", quoted(name)));
     out.push('\n');
     for (row, answer) in (1..).zip(rows) {
         let prediction = match answer.map(|a| &a.prediction) {
@@ -144,13 +203,13 @@ fn csv(rows: &[Option<&Answer>], schema: &Schema, proba: bool) -> String {
             Some(Prediction::Class(class)) => quoted(class),
             Some(Prediction::Number(number)) => number.to_string(),
         };
-        let _ = write!(out, "{row},{prediction}");
-        if proba {
-            let width = if classes.len() == 2 { 1 } else { classes.len() };
-            match answer {
-                Some(answer) => answer.probabilities.iter().for_each(|p| out += &format!(",{p}")),
-                None => out += &",".repeat(width),
-            }
+        let _ = write!(out, "{row}");
+        beside.of(row - 1).iter().for_each(|cell| out += &format!(",{}", quoted(cell)));
+        let _ = write!(out, ",{prediction}");
+        match answer {
+            _ if probabilities.is_empty() => {}
+            Some(answer) => answer.probabilities.iter().for_each(|p| out += &format!(",{p}")),
+            None => out += &",".repeat(probabilities.len()),
         }
         out.push('\n');
     }

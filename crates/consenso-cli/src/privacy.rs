@@ -1,11 +1,13 @@
 //! `consenso privacy`: the accountants, one question at a time.
 
-use crate::{Failure, audit, output, table, trust};
-use anyhow::{Context as _, Result, anyhow};
+use crate::{Failure, audit, explain, output, statement, table, trust};
+use anyhow::{Context as _, Result};
 use consenso_engine::privacy::calibrate::{
     Calibration, NoiseKind, Request, calibrate, complete_sensitivity,
 };
-use consenso_engine::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
+use consenso_engine::privacy::{
+    Bound, Composition, NeighbourRelation, Sampling, compose, mixture, parse_events,
+};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -63,7 +65,13 @@ Example:
 Mechanisms: laplace (epsilon = l1 sensitivity/scale), gaussian (mu = l2 sensitivity/σ),
 pure (epsilon), zcdp (rho), interval-laplace (orders, costs, pure),
 interval-gaussian (orders, costs), post-processing.
-Each entry stands for `count` releases.")]
+Each entry stands for `count` releases.
+
+With \"sampling\": q a laplace or gaussian release is a sum over a secret sample, which every
+record is in with probability q: epsilon and mu are then those of a release that has drawn the
+record in question, added or removed. \"neighbours\": \"replace-one\" says that they are those of
+a replaced record; each record's contribution is then at most half as long.
+  [{\"mechanism\":\"gaussian\",\"mu\":0.5,\"sampling\":0.01,\"count\":1000}]")]
     Compose {
         /// JSON array of events, or - for stdin
         #[arg(long, value_name = "FILE.json")]
@@ -78,27 +86,16 @@ Example:
   consenso privacy calibrate --epsilon 1 --delta 1e-6 --rounds 200 --dim 106 --sensitivity-l2 6.7e-4
 
 Give at least one sensitivity of the released step: how far one record can move it in that norm.
-More of them can only lower the noise.")]
-    Calibrate(BudgetArgs),
-    /// What an ε means: as odds, and for somebody who tries to find out who is in the data
-    #[command(after_help = "\
-Example:
-  consenso privacy explain --epsilon 1
-  consenso privacy explain --epsilon 1 --delta 1e-6 --json
+More of them can only lower the noise.
 
-Every figure is a limit that no attacker passes, whatever they know or compute: one who tries less
-cleverly learns less. `consenso privacy audit` tries.")]
-    Explain {
-        /// ε of the claim
-        #[arg(long, allow_negative_numbers = true)]
-        epsilon: f64,
-        /// δ of the claim
-        #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
-        delta: f64,
-    },
+With --sampling Q every record is in a round with probability Q, in secret; sensitivities are those
+of a round that has drawn the record in question.")]
+    Calibrate(BudgetArgs),
+    Explain(explain::Args),
     Audit(audit::Args),
     Map(trust::MapArgs),
     Exposure(trust::ExposureArgs),
+    Statement(statement::Args),
 }
 
 #[derive(clap::Args)]
@@ -133,6 +130,12 @@ struct BudgetArgs {
     /// The noise to use [default: whichever has less variance]
     #[arg(long, value_enum)]
     mechanism: Option<Kind>,
+    /// The probability with which every record is drawn for a round [default: all are in it]
+    #[arg(long, value_name = "Q", allow_negative_numbers = true)]
+    sampling: Option<f64>,
+    /// What happens to the one record, for --sampling
+    #[arg(long, value_enum, default_value_t = Change::AddRemove, requires = "sampling")]
+    neighbours: Change,
 }
 
 #[derive(clap::Args)]
@@ -147,6 +150,13 @@ struct Sensitivity {
     /// l∞ sensitivity
     #[arg(long, value_name = "B", allow_negative_numbers = true)]
     sensitivity_linf: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Change {
+    AddRemove,
+    ReplaceOne,
+    ZeroOut,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -187,10 +197,11 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
             let found = calibrated(budget)?;
             (json!(found), calibration_text(&found))
         }
-        Command::Explain { epsilon, delta } => explained(*epsilon, *delta)?,
+        Command::Explain(args) => return explain::command(args, json),
         Command::Audit(args) => return audit::command(args, json),
         Command::Map(args) => return trust::map(args, json),
         Command::Exposure(args) => return trust::exposure(args, json),
+        Command::Statement(args) => return statement::command(args, json),
     };
     if json {
         output::print_json(&value);
@@ -198,121 +209,6 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         output::print(&text);
     }
     Ok(())
-}
-
-/// Shares of wrong accusations for which `explain` says how many members are found.
-const FALSE_ALARMS: [f64; 4] = [0.0001, 0.001, 0.01, 0.1];
-
-/// What an attacker may have believed before.
-const BELIEFS: [f64; 4] = [0.01, 0.1, 0.5, 0.9];
-
-fn explained(epsilon: f64, delta: f64) -> Result<(serde_json::Value, String)> {
-    let meaning = Meaning::of(epsilon, delta).ok_or_else(|| {
-        anyhow!("--epsilon {epsilon} --delta {delta}: ε must be a number from 0 on, and δ from 0 to below 1")
-    })?;
-    let alarms: Vec<_> = FALSE_ALARMS
-        .iter()
-        .map(
-            |&share| json!({ "false_alarms": share, "detected_at_most": meaning.detection(share) }),
-        )
-        .collect();
-    let beliefs: Vec<_> = BELIEFS
-        .iter()
-        .map(|&before| json!({ "before": before, "after_at_most": meaning.belief(before) }))
-        .collect();
-    let groups: Vec<_> = [2, 5, 10]
-        .iter()
-        .map(|&k| match meaning.group(k) {
-            Some(group) => json!({ "records": k, "epsilon": group.epsilon, "delta": group.delta }),
-            None => json!({ "records": k, "epsilon": null, "delta": null }),
-        })
-        .collect();
-    let value = json!({
-        "epsilon": epsilon, "delta": delta, "odds": meaning.odds, "right_guess": meaning.right_guess,
-        "membership": alarms, "beliefs": beliefs, "groups": groups,
-    });
-    Ok((value, explanation(&meaning)))
-}
-
-/// A share as a percentage with four digits, rounded up.
-fn percent(share: f64) -> String {
-    let digits = table::rounded_up(100.0 * share, 4);
-    let short = if digits.contains(['e', '∞']) || !digits.contains('.') {
-        digits.as_str()
-    } else {
-        digits.trim_end_matches('0').trim_end_matches('.')
-    };
-    format!("{short} %")
-}
-
-fn explanation(meaning: &Meaning) -> String {
-    let (epsilon, delta) = (meaning.epsilon, meaning.delta);
-    let mut out = format!(
-        "ε = {epsilon}, δ = {}\n\n",
-        if delta == 0.0 { "0".into() } else { format!("{delta:e}") }
-    );
-    let aside = if delta == 0.0 {
-        String::new()
-    } else {
-        format!(", except with a probability of about δ = {delta:e}")
-    };
-    let _ = writeln!(
-        out,
-        "odds         Whatever was exchanged, the odds of any guess about one person's record grow at most by the\n             \
-         factor e^ε = {}{aside}.",
-        table::rounded_up(meaning.odds, 4)
-    );
-    for before in BELIEFS {
-        let _ = writeln!(
-            out,
-            "             {:>6} sure before: at most {} after",
-            percent(before),
-            percent(meaning.belief(before))
-        );
-    }
-    let _ = writeln!(
-        out,
-        "\ntwo guesses  Somebody who knows all other records and has narrowed one person's record down to two equally\n             \
-         likely possibilities is right at most {} of the time (a coin: 50 %).",
-        percent(meaning.right_guess)
-    );
-    let _ = writeln!(
-        out,
-        "\nmembership   An attacker who says of people whether they are in the data finds at most this share of those\n             \
-         who are, for the share of others that they accuse wrongly:"
-    );
-    for share in FALSE_ALARMS {
-        let _ = writeln!(
-            out,
-            "             {:>6} accused wrongly: at most {} found",
-            percent(share),
-            percent(meaning.detection(share))
-        );
-    }
-    let _ = writeln!(
-        out,
-        "\nseveral      A person with k records in one site's data has the weaker claim"
-    );
-    for k in [2, 5, 10] {
-        let _ = match meaning.group(k) {
-            Some(group) if group.delta == 0.0 => {
-                writeln!(
-                    out,
-                    "             k = {k:<2}  ε = {}",
-                    table::rounded_up(group.epsilon, 4)
-                )
-            }
-            Some(group) => writeln!(
-                out,
-                "             k = {k:<2}  ε = {}, δ = {}",
-                table::rounded_up(group.epsilon, 4),
-                table::rounded_up(group.delta, 3)
-            ),
-            None => writeln!(out, "             k = {k:<2}  none: δ reaches 1"),
-        };
-    }
-    out.push_str("\nThese limits hold for every attacker, with any knowledge and any computer.\n");
-    out
 }
 
 /// Eight digits, rounded up.
@@ -386,6 +282,12 @@ fn calibrated(budget: &BudgetArgs) -> Result<Calibration> {
         Kind::Laplace => NoiseKind::Laplace,
         Kind::Gaussian => NoiseKind::Gaussian,
     });
+    let neighbours = match budget.neighbours {
+        Change::AddRemove => NeighbourRelation::AddRemove,
+        Change::ReplaceOne => NeighbourRelation::ReplaceOne,
+        Change::ZeroOut => NeighbourRelation::ZeroOut,
+    };
+    request.sampling = budget.sampling.map(|rate| Sampling { rate, neighbours });
     Ok(calibrate(&request)?)
 }
 

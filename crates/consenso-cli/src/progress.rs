@@ -1,6 +1,6 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
-use crate::pieces::{Every, Keeper};
+use crate::pieces::{CheckpointInterval, Keeper};
 use anyhow::anyhow;
 use consenso_engine::experiment::{CallerError, Observer, Piece, Place, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -166,7 +166,7 @@ impl std::str::FromStr for TimeLimit {
             return Ok(Self(Duration::from_secs(end.saturating_sub(60)).saturating_sub(now)));
         }
         match text.parse() {
-            Ok(Every::Time(time)) => Ok(Self(time)),
+            Ok(CheckpointInterval::Time(time)) => Ok(Self(time)),
             _ => Err(anyhow!("write a time, as in 90s, 55m or 2h, or slurm")),
         }
     }

@@ -6,8 +6,7 @@ use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
 use anyhow::{Result, bail};
 use consenso_engine::experiment::{self, Experiment, Job, Observer as _};
-use consenso_study::report;
-use consenso_study::reproduce::{self, Part, Reproduction};
+use consenso_paper::{self as reproduce, Part, Reproduction};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -166,7 +165,7 @@ fn write(path: &Path, reproduction: &Reproduction, with_png: bool) -> Result<()>
     }
     put("data/README.md".into(), reproduction.data_guide().as_bytes())?;
     put("record.json".into(), &serde_json::to_vec_pretty(&record(reproduction))?)?;
-    put("report.html".into(), report::paper_html(reproduction).as_bytes())
+    put("report.html".into(), reproduce::paper_html(reproduction).as_bytes())
 }
 
 /// Everything, for a program.

@@ -1,12 +1,13 @@
 //! `consenso run`.
 
+use crate::ask::{self, Asked, Books};
 use crate::folder::{self, RunFolder};
 use crate::machine::{self, Threads};
 use crate::overrides::{self, Override};
-use crate::pieces::{self, Every, Keeper, Kept, States};
+use crate::pieces::{self, CheckpointInterval, Keeper, PieceFile, States};
 use crate::progress::{self, Progress, TimeLimit};
-use crate::spending::{self, Changed};
-use crate::{Failure, files, large, output, table};
+use crate::spending::{self, AskedLimit, Changed};
+use crate::{Failure, files, large, model_file, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::experiment::{
     self, Experiment, ExperimentSpec, Job, Part, Piece, Place, RecordsDigest, Share, SpecError,
@@ -15,7 +16,7 @@ use consenso_engine::experiment::{
 use consenso_engine::model::Model;
 use consenso_engine::record::{Record, ResultKind};
 use consenso_engine::simulate::{Alone, Ranks};
-use consenso_ledger::Standing;
+use consenso_ledger::LedgerSummary;
 use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ Examples:
   consenso run                                            the built-in experiment `adult`
   consenso run paper-2a --set runs=3 --json               another built-in, changed, for a script
   consenso run mine.toml --out results/first              your own
+  consenso run heart-flamby --inference --set 'algorithm=[{kind=\"dgd\"}]'   with standard errors
   consenso run --set privacy.epsilon=0.5 --set algorithm.0.rounds=100 --seed 1
 
 A run's folder holds models/*.json (for `consenso predict` and `consenso model show`; *.npz for NumPy),
@@ -57,6 +59,10 @@ pub(crate) struct Args {
     /// key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Give every coefficient a standard error, an interval and a p-value, as [inference] does in a
+    /// file: half of the budget goes there
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "0.95")]
+    inference: Option<f64>,
     #[command(flatten)]
     format: files::FormatArgs,
     /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free
@@ -75,7 +81,7 @@ pub(crate) struct Args {
     /// (200), or a time (30s, 10m); 0 is never [default: 30s; over several processes and with
     /// --stream when it is stopped]
     #[arg(long, value_name = "ROUNDS|TIME")]
-    checkpoint_every: Option<Every>,
+    checkpoint_every: Option<CheckpointInterval>,
     /// Stop after that time as Ctrl-C does, with what --resume goes on from: 90s, 55m, 2h; `slurm`
     /// is a minute before the job's time is up. SIGTERM stops so, too. Several processes stop at
     /// the same round
@@ -101,8 +107,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
     /// The most that all studies of these records may cost, as 3 or 3,1e-5; kept in the ledger
+    /// until another --limit changes it. The first one at a terminal is asked about: it may be for
+    /// life
     #[arg(long, value_name = "EPSILON[,DELTA]", value_parser = spending::limit)]
     limit: Option<(f64, Option<f64>)>,
+    /// The same for life: no later command can raise it, only lower it
+    #[arg(long, value_name = "EPSILON[,DELTA]", value_parser = spending::limit,
+        conflicts_with = "limit")]
+    limit_for_life: Option<(f64, Option<f64>)>,
     #[command(flatten)]
     threads: Threads,
     /// List the built-in experiments
@@ -113,9 +125,18 @@ pub(crate) struct Args {
     print: Option<String>,
 }
 
+impl Args {
+    /// The limit that is asked for.
+    fn limit(&self, json: bool) -> Option<AskedLimit> {
+        let (for_life, may_ask) =
+            (self.limit_for_life.is_some(), !json && spending::at_a_terminal());
+        self.limit.or(self.limit_for_life).map(|amount| AskedLimit { amount, for_life, may_ask })
+    }
+}
+
 /// Which share of a run to do.
 #[derive(Clone, Copy, Debug)]
-struct Shard(Share);
+pub(crate) struct Shard(pub(crate) Share);
 
 impl std::str::FromStr for Shard {
     type Err = anyhow::Error;
@@ -148,13 +169,13 @@ impl std::str::FromStr for Shard {
 
 /// Where noise comes from. Shards and graphs are the seed's in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Entropy {
+pub(crate) enum Entropy {
     Seed,
     Os,
 }
 
 impl Entropy {
-    fn draw(self) -> Result<Option<[u8; 32]>, Failure> {
+    pub(crate) fn draw(self) -> Result<Option<[u8; 32]>, Failure> {
         if self == Self::Seed {
             return Ok(None);
         }
@@ -174,13 +195,19 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         return print_built_in(name, json);
     }
     args.threads.start()?;
+    let asked = questions(args, json)?;
+    if let Some(Questions { alone: true, asked, folder }) = asked {
+        let out = folder.write(|path| ask::write(path, &asked)).map_err(Failure::Run)?;
+        return ask::print(&asked, Some(&out), json);
+    }
+    let queries = asked.map(|q| q.asked);
     let limit = args.time_limit.map(TimeLimit::ends);
     #[cfg(feature = "mpi")]
     let several = consenso_mpi::launched().is_some() && args.shard.is_none();
     #[cfg(not(feature = "mpi"))]
     let several = false;
     if several || args.stream {
-        let every = args.checkpoint_every.unwrap_or(Every::Rounds(0));
+        let every = args.checkpoint_every.unwrap_or(CheckpointInterval::Rounds(0));
         let how = large::How { every, limit, resume: args.resume, streamed: args.stream, json };
         return large::command(how, |ranks| {
             let (experiment, _, folder) = prepare(args, RunFolder::check, ranks)?;
@@ -195,7 +222,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let share = args.shard.map(|s| s.0);
     let records = experiment.records_digest();
     let mut kept = if args.resume && folder.fetch_pieces()? {
-        Some(Kept::read(&folder.pieces())?)
+        Some(PieceFile::read(&folder.pieces())?)
     } else {
         None
     };
@@ -210,7 +237,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         };
         eprintln!("going on: {have} of {all} pieces are done{lost}");
     }
-    let every = args.checkpoint_every.unwrap_or(Every::Time(CHECKPOINTS));
+    let every = args.checkpoint_every.unwrap_or(CheckpointInterval::Time(CHECKPOINTS));
     let states = States::new(folder.checkpoints(), every);
     let unfinished = if args.resume {
         let ends = kept.as_mut().map(|k| std::mem::take(&mut k.ends)).unwrap_or_default();
@@ -235,8 +262,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         );
     }
     let places: Vec<_> = unpaid.iter().map(|t| t.0).collect();
-    let standings =
-        spending::reserve(&experiment, &places, args.ledger.as_deref(), args.limit, args.records)?;
+    let (place, asked_limit) = (args.ledger.as_deref(), args.limit(json));
+    let standings = spending::reserve(&experiment, &places, place, asked_limit, args.records)?;
     let asked = (asked.0.as_str(), &asked.1);
     let small = (experiment.facts().agents * experiment.facts().dim) as u64 <= MOST_NUMBERS;
     let kept_as = (states, args.resume, small);
@@ -257,7 +284,45 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         return finish_share(&finished.record, count, share, &folder, keeper, json);
     }
     let models = folder::name_models(&experiment, &mut finished);
-    finish(&finished.record, &models, &folder, keeper, &standings, json)
+    let asked = queries.as_ref();
+    finish(&finished.record, &models, &folder, keeper, (&standings, asked), json)
+}
+
+/// The questions of the file, asked.
+struct Questions {
+    /// Whether the file trains nothing.
+    alone: bool,
+    asked: Asked,
+    folder: RunFolder,
+}
+
+/// Asks the questions of the file, if it has any: they cost what they cost before training begins.
+fn questions(args: &Args, json: bool) -> Result<Option<Questions>, Failure> {
+    let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
+    let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    if spec.query.is_empty() || (args.resume && !spec.asks_only()) {
+        return Ok(None);
+    }
+    args.format.set(&mut spec);
+    spec.seed = args.seed.unwrap_or(spec.seed);
+    if args.shard.is_some() || args.stream {
+        return Err(anyhow!("--shard and --stream do not go with [[query]]: ask with `consenso ask`, and leave the tables out of this file").into());
+    }
+    let folder = RunFolder::check(args.out.as_deref(), &spec.name, spec.seed)?;
+    let original = text.text.clone();
+    let located = |error: SpecError| overrides::relocate(error, &original, &changes);
+    // What is wrong with the algorithms is said before anything is spent.
+    if !spec.asks_only() {
+        let again = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
+        let inputs = files::opened(again, spec.clone(), None, located)?;
+        Experiment::check(inputs).map_err(located)?;
+    }
+    let books =
+        Books { place: args.ledger.as_deref(), limit: args.limit(json), changed: args.records };
+    let alone = spec.asks_only();
+    let asked = ask::ask(text, &spec, args.entropy.draw()?, &books, located)?;
+    Ok(Some(Questions { alone, asked, folder }))
 }
 
 /// How often the state of a run under way is written down, unless the user says.
@@ -309,7 +374,9 @@ fn prepare(
     ranks: &mut dyn Ranks,
 ) -> Result<(Experiment, (String, ExperimentSpec), RunFolder), Failure> {
     let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
-    let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let inference = args.inference.map(|level| format!("inference.level={level}"));
+    let changes = args.set.iter().chain(&inference).map(|s| s.parse());
+    let changes = changes.collect::<Result<Vec<Override>, _>>()?;
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
     args.format.set(&mut spec);
     spec.seed = args.seed.unwrap_or(spec.seed);
@@ -371,19 +438,20 @@ fn finish(
     models: &[Model],
     folder: &RunFolder,
     keeper: Keeper,
-    standings: &[Standing],
+    (standings, asked): (&[LedgerSummary], Option<&Asked>),
     json: bool,
 ) -> Result<(), Failure> {
     let kept = !record.algorithms.is_empty();
     let bytes = keeper.bytes().map_err(Failure::Run)?;
-    let out = kept
-        .then(|| folder.write(|path| folder::write_record(path, record, models, bytes.as_deref())))
-        .transpose()
-        .map_err(Failure::Run)?;
+    let write = |path: &Path| {
+        folder::write_record(path, record, models, bytes.as_deref())?;
+        asked.map_or(Ok(()), |asked| ask::write(path, asked))
+    };
+    let out = kept.then(|| folder.write(write)).transpose().map_err(Failure::Run)?;
     if kept {
         keeper.remove().map_err(Failure::Run)?;
     }
-    print(record, models, out.as_deref(), standings, json)?;
+    print(record, models, out.as_deref(), (standings, asked), json)?;
     if record.interrupted {
         let what = match (kept, bytes) {
             (true, _) => "what was done is kept; the same command with --resume goes on",
@@ -401,17 +469,35 @@ pub(crate) fn print(
     record: &Record,
     models: &[Model],
     out: Option<&Path>,
-    standings: &[Standing],
+    (standings, asked): (&[LedgerSummary], Option<&Asked>),
     json: bool,
 ) -> Result<(), Failure> {
     if json {
         let mut value = summary(record, out);
+        if let Some(asked) = asked {
+            value["queries"] = ask::value(asked);
+        }
+        for (index, algorithm) in record.algorithms.iter().enumerate() {
+            let model = models.iter().find(|m| m.study.label == algorithm.label);
+            if let Some(inference) = model.and_then(|m| m.inference.as_ref()) {
+                value["algorithms"][index]["inference"] = serde_json::json!(inference);
+            }
+        }
         if !standings.is_empty() {
             value["ledger"] = spending::json(standings)?;
         }
         output::print_json(&value);
     } else {
+        if let Some(asked) = asked {
+            output::print(&ask::text(asked));
+        }
         output::print(&table::summary(record));
+        for model in models {
+            if let Some(rows) = model.regression_rows() {
+                let label = &model.study.label;
+                output::print(&format!("\n{label}\n{}", model_file::regression(model, rows)));
+            }
+        }
         if !standings.is_empty() {
             output::print(&spending::text(standings));
         }
@@ -434,7 +520,7 @@ pub(crate) fn print(
 }
 
 /// The record without its curves, and where it went.
-fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value {
+pub(crate) fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value {
     let mut value = json!(record);
     for algorithm in value["algorithms"].as_array_mut().into_iter().flatten() {
         algorithm.as_object_mut().map(|a| a.remove("curve"));

@@ -7,9 +7,10 @@ use consenso_engine::privacy::Claim;
 use consenso_node::frame::{Hex, sha256, unhex};
 use consenso_node::identity::{self, Identity};
 use consenso_node::receipts::{self, Owner};
-use consenso_node::seal::{self, Seal, Sealer};
+use consenso_node::release_signature::{self, ReleaseSignature, Sealer};
 use consenso_node::store::{Row, Store};
 use consenso_node::{Folder, agreement, books, claim, clock, studies};
+use consenso_study::report::escape;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -164,11 +165,7 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
         "budget": books::standing(&rows), "studies": audited,
         "pin": Hex(&sha256(&[&key])).to_string(), "key": Hex(&key).to_string(),
     });
-    // What stands in a script must not end it.
-    let text = facts.to_string().replace('<', "\\u003c");
-    let sealed = Sealer::new(&identity)?
-        .sign(&[PURPOSE, text.as_bytes()].concat())
-        .ok_or_else(|| Failure::Run(anyhow!("the site's key did not sign")))?;
+    let Sealed { text, seal: sealed } = seal(&identity, PURPOSE, &facts)?;
     // As whoever checks it reads it, so that it is the same page to the last digit.
     let facts: Value = serde_json::from_str(&text).map_err(|e| Failure::Run(e.into()))?;
     let html = match (&args.html, &args.pdf) {
@@ -198,6 +195,73 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// A text and a site's signature under it.
+pub(crate) struct Sealed {
+    pub(crate) text: String,
+    pub(crate) seal: ReleaseSignature,
+}
+
+/// Signs facts with a site's key, for a purpose that no other signature has.
+pub(crate) fn seal(identity: &Identity, purpose: &[u8], facts: &Value) -> Result<Sealed, Failure> {
+    // What stands in a script must not end it.
+    let text = facts.to_string().replace('<', "\\u003c");
+    let seal = Sealer::new(identity)?
+        .sign(&[purpose, text.as_bytes()].concat())
+        .map_err(|e| Failure::Run(anyhow!("the site's key did not sign: {e}")))?;
+    Ok(Sealed { text, seal })
+}
+
+/// What is known of a signed text.
+pub(crate) struct Verified {
+    pub(crate) facts: Value,
+    pub(crate) site: String,
+    pub(crate) pin: String,
+    /// Whether the key is that of a site in peers.toml.
+    pub(crate) listed: bool,
+    /// Whether the key signed this text.
+    pub(crate) signed: bool,
+}
+
+/// Checks a signed text, which names its site and holds its key; `None` if it does not.
+pub(crate) fn verify(folder: &Folder, purpose: &[u8], sealed: &Sealed) -> Option<Verified> {
+    let facts: Value = serde_json::from_str(&sealed.text).ok()?;
+    let key = facts["key"].as_str().and_then(unhex)?;
+    let site = facts["site"].as_str()?.to_owned();
+    let pin = Hex(&sha256(&[&key])).to_string();
+    let listed =
+        folder.peers.iter().any(|p| p.name == site && p.pins().any(|listed| listed == pin));
+    let text = [purpose, sealed.text.as_bytes()].concat();
+    let signed = release_signature::verify(&key, &text, &sealed.seal);
+    Some(Verified { facts, site, pin, listed, signed })
+}
+
+/// What a page holds between the opening tag of its facts and the end, with its signature.
+pub(crate) fn sealed_in(page: &str, open: &str) -> Option<Sealed> {
+    let between = |from: &str, to: &str| Some(page.split_once(from)?.1.split_once(to)?.0);
+    let signature = between("<code id=\"signature\">", "</code>").and_then(unhex)?;
+    let scheme = between("Signature (scheme ", ")")?.parse().ok()?;
+    let seal = ReleaseSignature { scheme, signature: signature.into() };
+    Some(Sealed { text: between(open, MARKS.1)?.to_owned(), seal })
+}
+
+/// What a check found, as an error where something is wrong.
+pub(crate) fn judged(page: &Path, found: &Verified, shows: Option<bool>) -> Result<(), Failure> {
+    let page = page.display();
+    let wrong = match (found.signed, found.listed) {
+        (true, true) if shows == Some(false) => {
+            format!("{page}: it does not show what was signed: the page was changed")
+        }
+        (true, true) => return Ok(()),
+        (false, _) => {
+            format!("{page}: the signature is not that of the facts: the page was changed")
+        }
+        (true, false) => {
+            format!("{page}: {} with the pin {} is not in peers.toml", found.site, found.pin)
+        }
+    };
+    Err(Failure::Run(anyhow!(wrong)))
 }
 
 /// ε and δ as facts have them.
@@ -243,7 +307,7 @@ fn agreement_line(change: &Value) -> String {
 }
 
 /// The page as a PDF, with what is signed attached.
-fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
+fn printed(facts: &Value, text: &str, seal: &ReleaseSignature) -> Vec<u8> {
     use crate::pdf::Style::{Code, Heading, Text, Title};
     let of = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let site = of(&facts["site"]);
@@ -312,11 +376,7 @@ fn attached(file: &str) -> Option<(u16, Vec<u8>, &str)> {
     Some((lines.next()?.parse().ok()?, unhex(lines.next()?)?, lines.next()?))
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn page(facts: &Value, text: &str, seal: &Seal) -> String {
+fn page(facts: &Value, text: &str, seal: &ReleaseSignature) -> String {
     let of =
         |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     let (mut rows, mut claims) = (String::new(), String::new());
@@ -366,61 +426,42 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(path)?;
     let text =
         fs::read_to_string(page).with_context(|| format!("{}: cannot be read", page.display()))?;
-    let between = |from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0);
     let malformed = || anyhow!("{}: this is no report of a site", page.display());
     let is_pdf = text.starts_with("%PDF-");
-    let (scheme, signature, facts) = match is_pdf {
-        true => attached(&text).ok_or_else(malformed)?,
-        false => {
-            let facts = between(MARKS.0, MARKS.1).ok_or_else(malformed)?;
-            let signature = between("<code id=\"signature\">", "</code>")
-                .and_then(unhex)
-                .ok_or_else(malformed)?;
-            let scheme = between("Signature (scheme ", ")")
-                .and_then(|s| s.parse().ok())
-                .ok_or_else(malformed)?;
-            (scheme, signature, facts)
-        }
+    let sealed = match is_pdf {
+        true => attached(&text).map(|(scheme, signature, facts)| Sealed {
+            text: facts.to_owned(),
+            seal: ReleaseSignature { scheme, signature: signature.into() },
+        }),
+        false => sealed_in(&text, MARKS.0),
     };
-    let value: Value = serde_json::from_str(facts).map_err(|_| malformed())?;
-    let key = value["key"].as_str().and_then(unhex).ok_or_else(malformed)?;
-    let site = value["site"].as_str().unwrap_or_default();
-    let pin = Hex(&sha256(&[&key])).to_string();
-    let listed = folder.peers.iter().any(|p| p.name == site && p.pin == pin);
-    let seal = Seal { scheme, signature: signature.into() };
-    let signed = seal::verify(&key, &[PURPOSE, facts.as_bytes()].concat(), &seal);
+    let sealed = sealed.ok_or_else(malformed)?;
+    let found = verify(&folder, PURPOSE, &sealed).ok_or_else(malformed)?;
+    let (value, facts, seal) = (&found.facts, sealed.text.as_str(), &sealed.seal);
     // What people read must be what was signed; only the same version writes the same page of the
     // same facts.
     let shows = (value["version"] == env!("CARGO_PKG_VERSION")).then(|| match is_pdf {
-        true => printed(&value, facts, &seal) == text.as_bytes(),
-        false => self::page(&value, facts, &seal) == text,
+        true => printed(value, facts, seal) == text.as_bytes(),
+        false => self::page(value, facts, seal) == text,
     });
+    say_checked(page, &found, shows, json);
+    judged(page, &found, shows)
+}
+
+/// Prints what a check found; what is wrong is said by [`judged`].
+pub(crate) fn say_checked(page: &Path, found: &Verified, shows: Option<bool>, json: bool) {
+    let Verified { site, pin, listed, signed, facts } = found;
     if json {
         output::print_json(
             &json!({ "site": site, "pin": pin, "listed": listed, "signed": signed, "shows_what_was_signed": shows }),
         );
-    } else if listed && signed && shows != Some(false) {
+    } else if *listed && *signed && shows != Some(false) {
         output::print(&format!("{}: signed by {site}, whose pin is in peers.toml", page.display()));
         if shows.is_none() {
             output::print(&format!(
                 "it was made by consenso {}, so that only the facts in it were checked, not how they are shown",
-                value["version"].as_str().unwrap_or("of another version")
+                facts["version"].as_str().unwrap_or("of another version")
             ));
         }
-    }
-    match (signed, listed) {
-        (true, true) if shows == Some(false) => Err(Failure::Run(anyhow!(
-            "{}: it does not show what was signed: the page was changed",
-            page.display()
-        ))),
-        (true, true) => Ok(()),
-        (false, _) => Err(Failure::Run(anyhow!(
-            "{}: the signature is not that of the facts: the page was changed",
-            page.display()
-        ))),
-        (true, false) => Err(Failure::Run(anyhow!(
-            "{}: {site} with the pin {pin} is not in peers.toml",
-            page.display()
-        ))),
     }
 }

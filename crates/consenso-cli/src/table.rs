@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 use consenso_engine::model::Metrics;
 use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Spread, SweepPoint};
+use consenso_paper::Reproduction;
 use consenso_study::report::{exponent, growth};
-use consenso_study::reproduce::Reproduction;
 use std::fmt::Write as _;
 
 const NONE: &str = "–";
@@ -83,10 +83,13 @@ fn dimensions(out: &mut String, record: &Record) {
     let _ = writeln!(out, "\nobjective above the optimum, by dimension\n\n{}", text(&table));
 }
 
-/// Every point of a sweep: test accuracy, or the objective where nothing is classified.
+/// Every point of a sweep: test accuracy and AUC, or R², or the objective where nothing is tested.
 fn sweep(out: &mut String, record: &Record) {
     let Some(first) = record.sweep.first() else { return };
-    if record.sweep.iter().any(|point| point.dim != first.dim) {
+    // The length of messages on scouted columns follows from the budget: only where nothing else
+    // differs was it the dimension that was varied.
+    let alike = |p: &&SweepPoint| (p.agents, p.epsilon) == (first.agents, first.epsilon);
+    if record.sweep.iter().filter(alike).any(|point| point.dim != first.dim) {
         return dimensions(out, record);
     }
     let percent =
@@ -100,19 +103,33 @@ fn sweep(out: &mut String, record: &Record) {
     let mut table = plain(&header, 0);
     for point in &record.sweep {
         let cell = |a: &AlgorithmRecord| {
-            a.test_accuracy.map_or(scientific(a.objective), |v| percent(Some(v)))
+            let (auc, r2) = (a.test_auc, a.metrics.as_ref().and_then(|m| m.r2));
+            // From the worst run to the best.
+            let range = a.across_runs.as_ref().map(|r| r.spread).filter(|_| point.runs > 1);
+            let three =
+                range.map_or_else(String::new, |s| format!(" ({:.3} to {:.3})", s.min, s.max));
+            match (a.test_accuracy, auc, r2) {
+                (Some(accuracy), Some(auc), _) => {
+                    format!("{}, AUC {auc:.3}{three}", percent(Some(accuracy)))
+                }
+                (Some(accuracy), None, _) => format!("{}{three}", percent(Some(accuracy))),
+                (None, _, Some(r2)) => format!("R² {r2:.3}{three}"),
+                (None, ..) => scientific(a.objective),
+            }
         };
         let b = &point.baselines;
         let mut row = vec![point.agents.to_string(), decimals(point.epsilon, 2)];
         row.extend(point.algorithms.iter().map(cell));
-        row.extend(
-            [b.local_only_accuracy, b.central_optimum_accuracy, b.majority_accuracy].map(percent),
-        );
+        let together = match b.central_optimum_r2 {
+            Some(r2) => format!("R² {r2:.3}"),
+            None => percent(b.central_optimum_accuracy),
+        };
+        row.extend([percent(b.local_only_accuracy), together, percent(b.majority_accuracy)]);
         table.add_row(row);
     }
     let _ = writeln!(
         out,
-        "\nby agents and budget; alone and together are without noise\n\n{}",
+        "\nby agents and budget, from the worst run to the best; alone and together are without noise\n\n{}",
         text(&table)
     );
 }
@@ -239,7 +256,14 @@ pub(crate) fn metrics_line(m: &Metrics) -> String {
     percent("balanced accuracy", m.balanced_accuracy);
     percent("mean accuracy over sites", m.site_accuracy);
     let f1 = if m.confusion.len() > 2 { "macro F1" } else { "F1" };
-    for (name, value) in [("AUC", m.auc), (f1, m.f1), ("log loss", m.log_loss), ("R²", m.r2)] {
+    for (name, value) in [
+        ("AUC", m.auc),
+        (f1, m.f1),
+        ("log loss", m.log_loss),
+        ("C-index", m.c_index),
+        ("D²", m.d2),
+        ("R²", m.r2),
+    ] {
         said.extend(value.map(|v| format!("{name} {v:.4}")));
     }
     for (name, value) in [("RMSE", m.rmse), ("MAE", m.mae)] {
@@ -301,13 +325,19 @@ fn results(record: &Record) -> Table {
     if b.majority_accuracy.is_some() {
         baseline("· majority class", known(b.majority_accuracy, None), None, None);
     }
-    let zero_gap = Some(zero.objective - b.central_optimum_objective);
-    baseline("· zero model", known(zero.accuracy, None), zero_gap, Some(zero.log_error));
+    // No process of several, and no streamed run, has all records.
+    let solved = !b.central_optimum_objective.is_nan();
+    if solved {
+        let gap = Some(zero.objective - b.central_optimum_objective);
+        baseline("· zero model", known(zero.accuracy, None), gap, Some(zero.log_error));
+    }
     if b.local_only_accuracy.is_some() {
         baseline("· each agent alone, no noise", known(b.local_only_accuracy, None), None, None);
     }
-    let optimum = known(b.central_optimum_accuracy, b.central_optimum_auc);
-    baseline("· optimum of this objective", optimum, Some(0.0), None);
+    if solved {
+        let optimum = known(b.central_optimum_accuracy, b.central_optimum_auc);
+        baseline("· optimum of this objective", optimum, Some(0.0), None);
+    }
     if let Some(reference) = &b.reference {
         let cells = shown.cells(Some(&reference.metrics), None, None, None);
         baseline("· tuned reference, no privacy", cells, None, None);
@@ -394,6 +424,15 @@ fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
             out,
             "{}: with the delays it took the time of {:.0} rounds of work; what was mixed was {:.2} rounds old on average, {} at most",
             algorithm.label, delays.time, delays.mean_age, delays.oldest
+        );
+    }
+    if let Some(traffic) = &algorithm.traffic {
+        let time =
+            traffic.seconds.map_or_else(String::new, |s| format!(", {s:.2} simulated seconds"));
+        let _ = writeln!(
+            out,
+            "{}: {:.0} messages, {:.0} bytes{time}",
+            algorithm.label, traffic.messages, traffic.bytes
         );
     }
     if algorithm.agents_stopped > 0.0 {

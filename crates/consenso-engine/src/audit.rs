@@ -44,7 +44,7 @@ mod agent;
 mod proportion;
 mod worst;
 
-pub use agent::{AgentAttack, Seated, Watch};
+pub use agent::{AgentAttack, Released, Seated, Watch};
 pub(crate) use proportion::{clopper_pearson_high, clopper_pearson_low};
 pub use worst::{WorstNorm, WorstPair};
 
@@ -139,7 +139,7 @@ pub enum Tail {
 
 /// An event and how often it was seen on trials that had no part in choosing it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sighting {
+pub struct ObservedEvent {
     /// The threshold of the statistic.
     pub threshold: f64,
     /// Which side of the threshold.
@@ -189,9 +189,15 @@ pub struct Audit {
     /// Draws on each side.
     pub trials: u32,
     /// The event behind `epsilon_lower`.
-    pub event: Sighting,
+    pub event: ObservedEvent,
     /// The event behind `mu_lower`.
-    pub mu_event: Sighting,
+    pub mu_event: ObservedEvent,
+    /// How many times too small all noise would have to be for this attack, with as many draws, to
+    /// call the claim violated: what a verdict of "consistent" rules out, and no more. `None` where
+    /// no shortfall would have been seen: the attack sees nothing, or there are too few draws for
+    /// so large a claim.
+    #[serde(default)]
+    pub visible_shortfall: Option<f64>,
     /// The judgement.
     pub verdict: Verdict,
 }
@@ -252,7 +258,12 @@ fn check(claimed: Claimed, options: Options) -> Result<(), AccountingError> {
     Ok(())
 }
 
-fn judge(event: Sighting, mu_event: Sighting, claimed: Claimed, options: Options) -> Audit {
+fn judge(
+    event: ObservedEvent,
+    mu_event: ObservedEvent,
+    claimed: Claimed,
+    options: Options,
+) -> Audit {
     // Lower bounds lose a little to the rounding of their own computation.
     let down = |x: f64| (x * (1.0 - 1e-9) - 1e-9).max(0.0);
     let epsilon_lower = down(ratio(event.probability_low, event.probability_high, claimed.delta));
@@ -277,8 +288,76 @@ fn judge(event: Sighting, mu_event: Sighting, claimed: Claimed, options: Options
         trials: options.trials,
         event,
         mu_event,
+        visible_shortfall: visible_shortfall(event, mu_event, claimed, options),
         verdict: if violated { Verdict::Violated } else { Verdict::Consistent },
     }
+}
+
+/// The least factor by which noise could be too small and be found out; see
+/// [`Audit::visible_shortfall`].
+///
+/// What the attack saw, μ̂ (or ε̂), grows with the factor: noise k times too small shows k·μ̂. So the
+/// factor is the least μ whose expected counts would put the lower bound above the claim, divided
+/// by μ̂. For ε the counts are those of the event with equal errors, e^ε/(1 + e^ε), as a randomised
+/// response of that ε has.
+fn visible_shortfall(
+    event: ObservedEvent,
+    mu_event: ObservedEvent,
+    claimed: Claimed,
+    options: Options,
+) -> Option<f64> {
+    let wrong = (1.0 - options.confidence) / 4.0;
+    let bounds = |right: f64, n: u32| {
+        let hits = (right * f64::from(n)).floor() as u32;
+        (clopper_pearson_low(hits, n, wrong), clopper_pearson_high(n - hits, n, wrong))
+    };
+    // Half a count, where nothing was counted.
+    let share = |count: u32, n: u32| {
+        (f64::from(count) / f64::from(n)).clamp(0.5 / f64::from(n), 1.0 - 0.5 / f64::from(n))
+    };
+    let by_mu = claimed.mu.and_then(|claim| {
+        let n = mu_event.counted;
+        let seen = normal_quantile(share(mu_event.hits, n))
+            - normal_quantile(share(mu_event.false_alarms, n));
+        let bound = |mu: f64| {
+            let (low, high) = bounds(0.5 * libm::erfc(-0.5 * mu / std::f64::consts::SQRT_2), n);
+            normal_quantile(low) - normal_quantile(high)
+        };
+        Some(least(bound, claim)? / positive(seen)?)
+    });
+    let by_epsilon = || {
+        let n = event.counted;
+        let seen = libm::log(share(event.hits, n) / share(event.false_alarms, n));
+        let bound = |epsilon: f64| {
+            let (low, high) = bounds(1.0 / (1.0 + libm::exp(-epsilon)), n);
+            ratio(low, high, claimed.delta)
+        };
+        Some(least(bound, claimed.epsilon)? / positive(seen)?)
+    };
+    let found = match claimed.mu {
+        Some(_) => by_mu,
+        None => by_epsilon(),
+    };
+    found.map(|factor| factor.max(1.0))
+}
+
+fn positive(x: f64) -> Option<f64> {
+    (x > 0.0 && x.is_finite()).then_some(x)
+}
+
+/// The least value, of those up to a hundred, at which an increasing bound exceeds the claim.
+fn least(bound: impl Fn(f64) -> f64, claim: f64) -> Option<f64> {
+    const MOST: f64 = 100.0;
+    let exceeds = |x: f64| bound(x) > claim;
+    if !exceeds(MOST) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, MOST);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        *(if exceeds(middle) { &mut high } else { &mut low }) = middle;
+    }
+    Some(high)
 }
 
 /// ln((low − δ)/high), or −∞ where there is nothing to compare.
@@ -297,7 +376,7 @@ struct Choice {
 impl Choice {
     /// Counts the event on fresh trials and bounds both probabilities, each wrong with probability
     /// at most `wrong`.
-    fn count(self, first: &[f64], second: &[f64], wrong: f64) -> Sighting {
+    fn count(self, first: &[f64], second: &[f64], wrong: f64) -> ObservedEvent {
         let Self { threshold, tail, likelier } = self;
         let seen = |sample: &[f64]| {
             let inside = |s: &&f64| match tail {
@@ -311,7 +390,7 @@ impl Choice {
             Side::Second => (seen(second), seen(first)),
         };
         let counted = first.len() as u32;
-        Sighting {
+        ObservedEvent {
             threshold,
             tail,
             likelier,
@@ -410,5 +489,45 @@ impl ReleaseAttack {
             Ok(()) => self.noise.grid().value(out[0]),
             Err(_) => f64::NAN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Noise;
+
+    /// The statement beside a verdict, held to what the auditor does: noise that is a little more
+    /// too small is found out, noise that is clearly less is not.
+    #[test]
+    fn a_verdict_says_what_shortfall_it_would_have_seen() {
+        let options = Options { trials: 20_000, confidence: 0.99, seed: 5 };
+        let judged = |shift: f64, laplace: bool| {
+            let noise = match laplace {
+                true => Noise::Laplace { scale: 1.0 },
+                false => Noise::Gaussian { sigma: 1.0 },
+            };
+            let noise = RoundNoise::new(noise).unwrap();
+            let claimed = if laplace { Claimed::pure(1.0) } else { Claimed::gaussian(1.0, 1e-6) };
+            let attack = ReleaseAttack { noise, shift, width: 0.0 };
+            audit(|trial| attack.play(trial), claimed, options).unwrap()
+        };
+        for laplace in [false, true] {
+            let honest = judged(1.0, laplace);
+            let factor = honest.visible_shortfall.expect("a sharp attack sees something");
+            assert_eq!(honest.verdict, Verdict::Consistent);
+            assert!((1.0..1.5).contains(&factor), "laplace {laplace}: {factor}");
+            // Laplace releases have a better event than the one with equal errors.
+            assert_eq!(judged(1.15 * factor, laplace).verdict, Verdict::Violated, "{factor}");
+            if !laplace {
+                assert_eq!(judged(0.85 * factor, laplace).verdict, Verdict::Consistent);
+            }
+        }
+        // Nothing to see, or a claim beyond what so many draws can refute.
+        assert_eq!(judged(0.0, false).visible_shortfall.filter(|f| *f < 10.0), None);
+        let noise = RoundNoise::new(Noise::Laplace { scale: 1.0 }).unwrap();
+        let attack = ReleaseAttack { noise, shift: 20.0, width: 0.0 };
+        let vast = audit(|trial| attack.play(trial), Claimed::pure(20.0), options).unwrap();
+        assert_eq!((vast.verdict, vast.visible_shortfall), (Verdict::Consistent, None));
     }
 }

@@ -6,28 +6,14 @@
 //! made of it. The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate
 //! → transport → ledger → record.
 
-pub mod account;
-pub mod agent;
 pub mod audit;
-pub mod data;
 pub mod experiment;
-mod facts;
-mod fault;
-pub mod gate;
-pub mod graph;
-pub mod kernel;
 pub mod model;
-pub mod privacy;
-pub mod problem;
-pub mod protocol;
-pub mod random;
 pub mod record;
-pub mod sharing;
-pub mod simulate;
 pub mod study;
-pub mod theory;
 
-pub use fault::Fault;
-pub use graph::Graph;
-pub use problem::Loss;
-pub use study::{Bounds, Fitted, Rows, Study, StudyError};
+pub use consenso_agents::{account, agent, gate, privacy, protocol, sharing, simulate, theory};
+pub use consenso_dp::random;
+pub use consenso_problem::{ConfigError, Graph, Loss, config_error, data, graph, kernel, problem};
+pub use consenso_queries as queries;
+pub use study::{Bounds, Fitted, Noise, Rows, Study, StudyError};

@@ -5,7 +5,7 @@
 //! on test data, and public parameters. Realised privacy losses appear only as statistics of a
 //! simulation, where all agents are ours.
 
-use crate::model::Metrics;
+use crate::model::{Inference, Metrics, SurvivalPoint};
 use crate::privacy::views::PairwiseMap;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,10 @@ pub struct Record {
     /// nothing is claimed.
     #[serde(default)]
     pub total_epsilon: Option<TotalEpsilon>,
+    /// How the agents were divided, where several processes ran it or no agent was held; there is
+    /// no optimum and no reference then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Processes>,
     /// What every agent can tell about every other one in the first rounds, for the page; `None`
     /// where that is not known or there are many agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +85,39 @@ pub struct Record {
     pub warnings: Vec<String>,
     /// The experiment with every open choice made, as TOML.
     pub resolved: String,
+}
+
+/// One simulation over several processes, or streamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Processes {
+    /// How many there were.
+    pub ranks: usize,
+    /// Rows that cross between processes in one round.
+    pub halo_rows: usize,
+    /// Bytes that they are.
+    pub halo_bytes: usize,
+    /// What was released, run by run of one algorithm after the other.
+    pub transcripts: Vec<TranscriptDigest>,
+}
+
+/// A digest of one transcript: the same for every division of the agents among processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptDigest {
+    /// The algorithm's name in tables.
+    pub label: String,
+    /// Which run, from 0.
+    pub run: u32,
+    /// SHA-256 over the hashes of what each agent released, in the agents' order.
+    pub transcript: String,
+}
+
+/// Reads a number that JSON cannot hold: what is not known is written as `null` there. Formats that
+/// keep every bit have it as it is.
+fn or_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    match from.is_human_readable() {
+        true => Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN)),
+        false => f64::deserialize(from),
+    }
 }
 
 /// One point of a sweep: the experiment at one budget and size.
@@ -137,10 +174,13 @@ pub struct ProblemRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Smallest.
+    #[serde(deserialize_with = "or_nan")]
     pub min: f64,
     /// Mean.
+    #[serde(deserialize_with = "or_nan")]
     pub mean: f64,
     /// Largest.
+    #[serde(deserialize_with = "or_nan")]
     pub max: f64,
 }
 
@@ -155,11 +195,40 @@ impl Spread {
     }
 }
 
+/// The figure that models are judged by, over the runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AcrossRuns {
+    /// `"auc"` for two classes, `"accuracy"` for several, `"r2"` for numbers.
+    pub figure: String,
+    /// Of the network's mean model, run by run.
+    #[serde(flatten)]
+    pub spread: Spread,
+}
+
+impl AcrossRuns {
+    /// The figure that these have in common, and how it varies.
+    pub fn of(runs: &[Metrics]) -> Option<Self> {
+        let spread = |value: fn(&Metrics) -> Option<f64>| Spread::of(runs.iter().filter_map(value));
+        let figures = [
+            ("auc", spread(|m| m.auc)),
+            ("r2", spread(|m| m.r2)),
+            ("accuracy", spread(|m| m.accuracy)),
+        ];
+        let (figure, spread) = figures.into_iter().find(|(_, spread)| spread.is_some())?;
+        Some(Self { figure: figure.into(), spread: spread? })
+    }
+}
+
 /// What one algorithm did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlgorithmRecord {
     /// The algorithm, as experiment files write it.
     pub kind: String,
+    /// How it trained: `"scouted"` for private standardisation, clipped steps over exact sums and
+    /// calibration, which take the place of `dgd` and `decor` where columns are scouted;
+    /// `"scouted, then <kind>"` for another algorithm behind such a stage; else the kind.
+    #[serde(default)]
+    pub method: String,
     /// Its name in tables and figures.
     pub label: String,
     /// Rounds that used records.
@@ -178,6 +247,9 @@ pub struct AlgorithmRecord {
     /// instead.
     #[serde(default)]
     pub metrics: Option<Metrics>,
+    /// The figure that models are judged by, over the runs; `None` without test records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub across_runs: Option<AcrossRuns>,
     /// What a reader must know before believing its figures, in sentences: it learned nothing, or
     /// did not converge.
     #[serde(default)]
@@ -186,10 +258,13 @@ pub struct AlgorithmRecord {
     #[serde(default)]
     pub model: Option<String>,
     /// F at the network's mean model.
+    #[serde(deserialize_with = "or_nan")]
     pub objective: f64,
     /// F at the network's mean model minus F(x*).
+    #[serde(deserialize_with = "or_nan")]
     pub optimum_gap: f64,
     /// ln(‖x_i − x*‖/d), mean over agents.
+    #[serde(deserialize_with = "or_nan")]
     pub log_error: f64,
     /// What it cost, if privacy was asked for.
     pub epsilon: Option<EpsilonRecord>,
@@ -215,6 +290,9 @@ pub struct AlgorithmRecord {
     /// How long its messages took and how old what was mixed was; `None` without `[delays]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<DelayRecord>,
+    /// What its agents sent, over all exchanges; `None` without `[conditions]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficRecord>,
     /// What a theorem certifies of the curve, if one does.
     #[serde(default)]
     pub certified: Option<CertifiedCurve>,
@@ -222,9 +300,27 @@ pub struct AlgorithmRecord {
     /// site is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub personal: Option<PersonalRecord>,
+    /// Standard errors of the first run's coefficients, where the study asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimates: Option<Estimates>,
     /// By run and round; written to `trace.csv`, not to `record.json`.
     #[serde(skip)]
     pub trace: Vec<TraceRow>,
+}
+
+/// What a run says of its coefficients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimates {
+    /// Estimates, intervals and tests.
+    pub found: Inference,
+    /// The same without privacy, in simulations whose noise comes from a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_private: Option<Inference>,
+    /// The regression table: its header, then its rows.
+    pub table: Vec<Vec<String>>,
+    /// The survival curve of a record in the middle of all columns; empty unless these are hazards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub survival: Vec<SurvivalPoint>,
 }
 
 /// What delays of a simulation came to, means over runs.
@@ -236,6 +332,34 @@ pub struct DelayRecord {
     pub mean_age: f64,
     /// How old the oldest of them was.
     pub oldest: u32,
+}
+
+/// What all agents of a simulation sent together, means over runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrafficRecord {
+    /// Vectors over links, lost ones among them.
+    pub messages: f64,
+    /// Their size, compressed where `[conditions]` says so.
+    pub bytes: f64,
+    /// Seconds of all exchanges, one after the other, under the link model of `[conditions]`:
+    /// latency, and what the agent that sends most needs for it. Work takes no time. `None` without
+    /// a link model.
+    pub seconds: Option<f64>,
+}
+
+impl TrafficRecord {
+    /// The mean of some; `None` of none.
+    pub(crate) fn mean(all: impl Iterator<Item = Self>) -> Option<Self> {
+        let all: Vec<Self> = all.collect();
+        let mean = |f: fn(&Self) -> Option<f64>| {
+            Spread::of(all.iter().filter_map(f)).map(|spread| spread.mean)
+        };
+        Some(Self {
+            messages: mean(|t| Some(t.messages))?,
+            bytes: mean(|t| Some(t.bytes))?,
+            seconds: mean(|t| t.seconds),
+        })
+    }
 }
 
 /// What the shared model and sites' personal models are worth on records that the sites held out:
@@ -323,6 +447,9 @@ pub struct CurvePoint {
     /// Published cost so far, over agents and runs.
     #[serde(default)]
     pub epsilon_published: Option<Spread>,
+    /// What was sent so far; `None` without `[conditions]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<TrafficRecord>,
 }
 
 /// A row of `trace.csv`.
@@ -350,6 +477,9 @@ pub struct TraceRow {
     /// Published cost so far, over the agents.
     #[serde(default)]
     pub epsilon_published: Option<Spread>,
+    /// What was sent so far; `None` without `[conditions]`.
+    #[serde(default)]
+    pub sent: Option<TrafficRecord>,
 }
 
 /// What every private result should be read against.
@@ -363,7 +493,11 @@ pub struct Baselines {
     pub central_optimum_accuracy: Option<f64>,
     /// AUC of x*.
     pub central_optimum_auc: Option<f64>,
+    /// R² of x*, where a number is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub central_optimum_r2: Option<f64>,
     /// F(x*).
+    #[serde(deserialize_with = "or_nan")]
     pub central_optimum_objective: f64,
     /// Accuracy of agents who train alone, without noise: mean over agents and runs.
     pub local_only_accuracy: Option<f64>,
@@ -392,8 +526,10 @@ pub struct ZeroModel {
     /// Its accuracy (every record labelled negative).
     pub accuracy: Option<f64>,
     /// ln(‖0 − x*‖/d).
+    #[serde(deserialize_with = "or_nan")]
     pub log_error: f64,
     /// F(0).
+    #[serde(deserialize_with = "or_nan")]
     pub objective: f64,
 }
 
@@ -426,7 +562,7 @@ impl Shareable {
         "seed",
     ];
     /// Public facts of an algorithm, and what everybody who saw its releases knows.
-    const ALGORITHM: [&str; 10] = [
+    const ALGORITHM: [&str; 11] = [
         "kind",
         "model",
         "label",
@@ -437,6 +573,7 @@ impl Shareable {
         "published",
         "agents_stopped",
         "diverged",
+        "traffic",
     ];
     /// Functions of releases and of public test records.
     const TESTED: [&str; 4] = ["test_accuracy", "test_auc", "per_agent_accuracy", "metrics"];
@@ -511,13 +648,14 @@ impl Record {
         writeln!(
             out,
             "agents,epsilon,runs,kind,algorithm,rounds,claim,test_accuracy,test_accuracy_min,test_accuracy_max,test_auc,\
-             log_error,objective,majority_accuracy,local_only_accuracy,central_optimum_accuracy,dim,optimum_gap,noise"
+             log_error,objective,majority_accuracy,local_only_accuracy,central_optimum_accuracy,dim,optimum_gap,noise,\
+             figure,figure_min,figure_mean,figure_max,central_optimum_r2"
         )?;
         for point in &self.sweep {
             for a in &point.algorithms {
                 writeln!(
                     out,
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                     point.agents,
                     cell(point.epsilon),
                     point.runs,
@@ -537,6 +675,11 @@ impl Record {
                     point.dim,
                     a.optimum_gap,
                     a.noise.replace(',', ""),
+                    a.across_runs.as_ref().map_or("", |r| r.figure.as_str()),
+                    cell(a.across_runs.as_ref().map(|r| r.spread.min)),
+                    cell(a.across_runs.as_ref().map(|r| r.spread.mean)),
+                    cell(a.across_runs.as_ref().map(|r| r.spread.max)),
+                    cell(point.baselines.central_optimum_r2),
                 )?;
             }
         }
@@ -549,25 +692,28 @@ impl Record {
     /// What the writer reports.
     pub fn write_trace(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let cell = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+        let known = |v: f64| cell(Some(v).filter(|v| !v.is_nan()));
+        // Only what [conditions] asks for, so that other files keep their columns.
+        let counted = self.algorithms.iter().any(|a| a.traffic.is_some());
         writeln!(
             out,
             "algorithm,run,round,objective,optimum_gap,log_error_mean,log_error_min,log_error_max,disagreement,\
              test_accuracy,epsilon_worst,epsilon_realised_mean,epsilon_realised_min,epsilon_realised_max,\
-             epsilon_published_mean,epsilon_published_min,epsilon_published_max"
+             epsilon_published_mean,epsilon_published_min,epsilon_published_max{}",
+            if counted { ",messages,bytes,seconds" } else { "" }
         )?;
         for algorithm in &self.algorithms {
             let label = algorithm.label.replace(['"', ','], " ");
             for row in &algorithm.trace {
-                let TraceRow {
-                    run, round, objective, optimum_gap, log_error, disagreement, ..
-                } = row;
+                let TraceRow { run, round, objective, log_error, disagreement, .. } = row;
                 let (realised, published) = (row.epsilon_realised, row.epsilon_published);
-                writeln!(
+                write!(
                     out,
-                    "{label},{run},{round},{objective},{optimum_gap},{},{},{},{disagreement},{},{},{},{},{},{},{},{}",
-                    log_error.mean,
-                    log_error.min,
-                    log_error.max,
+                    "{label},{run},{round},{objective},{},{},{},{},{disagreement},{},{},{},{},{},{},{},{}",
+                    known(row.optimum_gap),
+                    known(log_error.mean),
+                    known(log_error.min),
+                    known(log_error.max),
                     cell(row.test_accuracy),
                     cell(row.epsilon_worst),
                     cell(realised.map(|r| r.mean)),
@@ -577,6 +723,13 @@ impl Record {
                     cell(published.map(|r| r.min)),
                     cell(published.map(|r| r.max)),
                 )?;
+                if counted {
+                    let (messages, bytes) =
+                        (row.sent.map(|s| s.messages), row.sent.map(|s| s.bytes));
+                    let seconds = row.sent.and_then(|s| s.seconds);
+                    write!(out, ",{},{},{}", cell(messages), cell(bytes), cell(seconds))?;
+                }
+                writeln!(out)?;
             }
         }
         Ok(())

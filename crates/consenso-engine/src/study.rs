@@ -10,14 +10,15 @@ use crate::data::{
     Records, RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Models, Notation,
-    ObjectiveSpec, Observer, PrivacySpec, RunError, Silent, Source, SpecError,
+    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, ObjectiveSpec,
+    Observer, PrivacySpec, RunError, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
 use crate::model::Model;
 use crate::privacy::{Claim, NeighbourRelation};
-use crate::problem::{Constraint, Loss, SiteWeights};
+use crate::problem::proportional::Proportional;
+use crate::problem::{Constraint, Loss, LossOptions, SiteWeights};
 use crate::protocol::{Algorithms, Parameters, Protocol};
 use crate::record::{Record, ResultKind, Shareable};
 use serde_json::Value;
@@ -169,7 +170,7 @@ impl Rows {
         }
         let mut dim =
             if let Shape::Ranges(ranges) = &bounds.shape { Some(ranges.len()) } else { None };
-        let (mut values, mut clipped) = (Vec::new(), 0);
+        let (mut values, mut outside) = (Vec::new(), Vec::new());
         for (index, row) in rows.into_iter().enumerate() {
             let (row, number) = (row.as_ref(), index + 1);
             let dim = *dim.get_or_insert(row.len());
@@ -197,7 +198,7 @@ impl Rows {
                 ));
             }
             if bounds.shape.confine(row) {
-                clipped += 1;
+                outside.push(index);
                 if let Some(refused) = refuse {
                     return fail(format!("row {number} lies {refused}"));
                 }
@@ -215,6 +216,7 @@ impl Rows {
             return fail(format!("label {} is {}, not a finite number", bad + 1, labels[bad]));
         }
         let mut labels = labels.to_vec();
+        let mut clipped = outside.len();
         if let Some((low, high)) = bounds.labels {
             for (index, label) in
                 labels.iter_mut().enumerate().filter(|(_, y)| !(low..=high).contains(*y))
@@ -223,6 +225,7 @@ impl Rows {
                     return fail(format!("label {} lies {refused}", index + 1));
                 }
                 *label = label.clamp(low, high);
+                clipped += usize::from(outside.binary_search(&index).is_err());
             }
         }
         Ok(Self {
@@ -246,8 +249,8 @@ impl Rows {
         self.labels.is_empty()
     }
 
-    /// Returns how many rows were moved inside the bounds. It depends on the records: it is for
-    /// their owner.
+    /// Returns how many records were moved inside the bounds, by their row, their label or both. It
+    /// depends on the records: it is for their owner.
     #[must_use]
     pub fn clipped(&self) -> usize {
         self.clipped
@@ -384,8 +387,15 @@ pub struct Study {
     spec: ExperimentSpec,
     topology: Option<Topology>,
     algorithms: Algorithms,
-    seeded: bool,
+    /// Which data sets the budget makes indistinguishable, where the caller says so.
+    neighbours: Option<NeighbourRelation>,
+    /// Keys of the algorithm's table.
+    settings: Vec<(String, Value)>,
+    noise: Noise,
+    /// Secret bytes of the caller's own, instead of the operating system's.
     entropy: Option<[u8; 32]>,
+    /// A call that has no place in such a study, and what to do instead.
+    misplaced: Option<(&'static str, &'static str)>,
     /// Whether the encoding was chosen by the caller.
     encoded: bool,
     /// Whether models are compared with what the records could give at best.
@@ -396,22 +406,43 @@ pub struct Study {
 enum Input {
     Rows { sites: Vec<Rows>, names: Vec<String>, test: Option<Rows>, loss: Loss },
     File(Box<Inputs>),
+    Opened(Open),
+}
+
+/// Opens the records of a study once all else is said.
+struct Open(Box<dyn FnOnce(ExperimentSpec) -> Result<Inputs, experiment::CallerError> + Send>);
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Open")
+    }
+}
+
+/// Where the noise of a study comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noise {
+    /// From the operating system, so that the claim holds; no run can be repeated.
+    Os,
+    /// From a seed, with everything else that is random: a run repeats bit for bit, for science.
+    /// The claim says that it holds only for a run on noise of the operating system.
+    Seed(u64),
 }
 
 /// Builds a study from an experiment file that was read, with the records it names.
+///
+/// Records of one's own get noise of the operating system, bundled and synthetic ones that of the
+/// file's seed; [`Study::noise`] says otherwise.
 impl From<Inputs> for Study {
     fn from(inputs: Inputs) -> Self {
         let (spec, entropy) = (inputs.spec.clone(), inputs.entropy);
-        Self {
-            input: Input::File(Box::new(inputs)),
-            spec,
-            topology: None,
-            algorithms: Algorithms::builtin(),
-            seeded: entropy.is_none(),
-            entropy,
-            encoded: true,
-            judged: true,
-        }
+        let own = match inputs.source {
+            Source::Synthetic(_) => false,
+            Source::Data(_) => spec.data.path.is_some(),
+            Source::Costs => true,
+        };
+        let noise = if own || entropy.is_some() { Noise::Os } else { Noise::Seed(spec.seed) };
+        let encoded = true;
+        Self { noise, entropy, encoded, ..Self::of(Input::File(Box::new(inputs)), spec) }
     }
 }
 
@@ -421,7 +452,8 @@ impl Study {
     /// [budget](Self::budget) `dgd` with open parameters scouts columns with ranges first, which is
     /// what works on features of any scale and on sites of any size; see [`Self::encoding`].
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
-        let (kind, clip, huber_delta) = loss.name();
+        let (kind, LossOptions { clip, huber_delta, dispersion, quantile, intervals }) =
+            loss.name();
         let class_weight = match loss {
             Loss::WeightedLogistic { negative, positive, .. }
             | Loss::WeightedSquaredHinge { negative, positive, .. } => {
@@ -433,35 +465,41 @@ impl Study {
             loss: kind,
             clip,
             huber_delta,
+            dispersion,
+            quantile,
+            intervals,
             class_weight,
             ..ObjectiveSpec::default()
         };
         let spec = ExperimentSpec {
-            name: "study".into(),
-            seed: 0,
-            runs: 1,
-            trace_every: None,
-            start: None,
-            models: Models::Shared,
             data: DataSpec { partition: Some(by_file()), ..DataSpec::default() },
             objective,
-            graph: GraphSpec::Complete {},
-            problem: None,
-            privacy: None,
-            sweep: None,
-            delays: None,
-            drop_out: Vec::new(),
-            algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
-            notation: Notation::default(),
+            ..ExperimentSpec::named("study")
         };
         let names = (1..=sites.len()).map(|i| format!("site {i}")).collect();
+        Self::of(Input::Rows { sites: sites.to_vec(), names, test: None, loss }, spec)
+    }
+
+    /// Begins a study whose records `open` opens once all else is said: it gets the study as an
+    /// experiment, with the encoding that was chosen. Noise is the operating system's.
+    pub fn opening(
+        spec: ExperimentSpec,
+        open: impl FnOnce(ExperimentSpec) -> Result<Inputs, experiment::CallerError> + Send + 'static,
+    ) -> Self {
+        Self::of(Input::Opened(Open(Box::new(open))), spec)
+    }
+
+    fn of(input: Input, spec: ExperimentSpec) -> Self {
         Self {
-            input: Input::Rows { sites: sites.to_vec(), names, test: None, loss },
+            input,
             spec,
             topology: None,
             algorithms: Algorithms::builtin(),
-            seeded: false,
+            neighbours: None,
+            settings: Vec::new(),
+            noise: Noise::Os,
             entropy: None,
+            misplaced: None,
             encoded: false,
             judged: true,
         }
@@ -476,23 +514,23 @@ impl Study {
     /// Sets the privacy budget of every site: noise is calibrated so that the whole transcript is
     /// (ε, δ)-differentially private.
     pub fn budget(mut self, epsilon: f64, delta: f64) -> Self {
-        let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
-        self.spec.privacy = Some(PrivacySpec {
-            epsilon: Some(epsilon),
+        let open = PrivacySpec {
+            epsilon: None,
             delta,
-            neighbours,
+            neighbours: NeighbourRelation::default(),
             mechanism: None,
             accounting: experiment::Accounting::default(),
             adversary: None,
-        });
+        };
+        let said = self.spec.privacy.unwrap_or(open);
+        self.spec.privacy = Some(PrivacySpec { epsilon: Some(epsilon), delta, ..said });
         self
     }
 
-    /// Sets which data sets the budget makes indistinguishable, once there is one.
+    /// Sets which data sets the budget makes indistinguishable. Without a budget
+    /// [`Self::check`] and [`Self::run`] refuse it.
     pub fn neighbours(mut self, neighbours: NeighbourRelation) -> Self {
-        if let Some(privacy) = &mut self.spec.privacy {
-            privacy.neighbours = neighbours;
-        }
+        self.neighbours = Some(neighbours);
         self
     }
 
@@ -506,12 +544,10 @@ impl Study {
         self
     }
 
-    /// Sets a key of the algorithm's table, such as `rounds`, `gossip` or `exchange`.
+    /// Sets a key of the algorithm's table, such as `rounds`, `gossip` or `exchange`, whichever
+    /// algorithm is set, before or after.
     pub fn setting(mut self, key: &str, value: impl Into<Value>) -> Self {
-        let value = value.into();
-        for algorithm in &mut self.spec.algorithm {
-            algorithm.insert(key.to_owned(), value.clone());
-        }
+        self.settings.push((key.to_owned(), value.into()));
         self
     }
 
@@ -521,9 +557,9 @@ impl Study {
         self
     }
 
-    /// Sets the kinds of algorithm that [`Self::algorithm_table`] and experiment files may name.
+    /// Adds kinds of algorithm that [`Self::algorithm_table`] and experiment files may name.
     pub fn algorithms(mut self, known: Algorithms) -> Self {
-        self.algorithms = known;
+        self.algorithms = self.algorithms.and(known);
         self
     }
 
@@ -546,6 +582,14 @@ impl Study {
         self
     }
 
+    /// Asks for standard errors, intervals of this level and p-values of all coefficients, which
+    /// [`Fitted::model_file`] has: `0.95` for intervals that cover in 95 of 100 studies. Rows need
+    /// ranges, and the algorithm is `dgd` on scouted columns.
+    pub fn inference(mut self, level: f64) -> Self {
+        self.spec.inference = Some(experiment::InferenceSpec { level, ..Default::default() });
+        self
+    }
+
     /// Sets how much each site counts. Where columns are scouted it is by precision, a function of
     /// announced sizes and budget, by default; elsewhere all sites count the same by default.
     pub fn weights(mut self, weights: SiteWeights) -> Self {
@@ -555,30 +599,40 @@ impl Study {
 
     /// Draws everything from a seed, so that a run repeats bit for bit: for science. The claim then
     /// says that it holds only for a run on noise of the operating system, which is the default.
-    pub fn seed(mut self, seed: u64) -> Self {
-        (self.spec.seed, self.seeded, self.entropy) = (seed, true, None);
+    pub fn seed(self, seed: u64) -> Self {
+        self.noise(Noise::Seed(seed))
+    }
+
+    /// Sets where the noise comes from: the operating system, unless somebody says otherwise.
+    pub fn noise(mut self, noise: Noise) -> Self {
+        (self.noise, self.entropy) = (noise, None);
         self
     }
 
     /// Draws the noise from these secret bytes instead of asking the operating system for some.
     /// Never use them twice.
     pub fn entropy(mut self, bytes: [u8; 32]) -> Self {
-        (self.seeded, self.entropy) = (false, Some(bytes));
+        (self.noise, self.entropy) = (Noise::Os, Some(bytes));
         self
     }
 
     /// Adds public rows that the models are tested on; the record then has an accuracy.
     pub fn test(mut self, rows: Rows) -> Self {
-        if let Input::Rows { test, .. } = &mut self.input {
-            *test = Some(rows);
+        match &mut self.input {
+            Input::Rows { test, .. } => *test = Some(rows),
+            _ => self.misplaced = Some(("test", "name a file of test records: data.test")),
         }
         self
     }
 
     /// Sets the names of the sites, in order.
     pub fn names<N: Into<String>>(mut self, given: impl IntoIterator<Item = N>) -> Self {
-        if let Input::Rows { names, .. } = &mut self.input {
-            *names = given.into_iter().map(Into::into).collect();
+        match &mut self.input {
+            Input::Rows { names, .. } => *names = given.into_iter().map(Into::into).collect(),
+            _ => {
+                let instead = "sites are called after their files, or after data.partition";
+                self.misplaced = Some(("names", instead));
+            }
         }
         self
     }
@@ -612,15 +666,29 @@ impl Study {
     /// # Errors
     /// As [`Self::run`], and [`StudyError::Cancelled`].
     pub fn run_watched(self, observer: &dyn Observer) -> Result<Fitted, StudyError> {
+        self.run_charged(observer, |_| Ok(()))
+    }
+
+    /// Checks everything, hands it to `charge`, and runs it if that agrees: whoever keeps a budget
+    /// books [`Experiment::cost`] there, before anything is released.
+    ///
+    /// # Errors
+    /// As [`Self::run_watched`], and [`RunError::Caller`] with what `charge` says.
+    pub fn run_charged(
+        self,
+        observer: &dyn Observer,
+        charge: impl FnOnce(&Experiment) -> Result<(), experiment::CallerError>,
+    ) -> Result<Fitted, StudyError> {
         let rows_in_memory = match &self.input {
             Input::Rows { test, .. } => Some(test.is_some()),
-            Input::File(_) => None,
+            Input::File(_) | Input::Opened(_) => None,
         };
         let judged = self.judged;
         let (mut experiment, mut encode, loss) = self.prepare()?;
         if !judged {
             experiment = experiment.unjudged();
         }
+        charge(&experiment).map_err(RunError::Caller)?;
         let mut finished = experiment::run(&experiment, observer)?;
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
@@ -634,6 +702,9 @@ impl Study {
             };
         }
         let file = finished.model_files(&experiment).into_iter().next().map(|(_, file)| file);
+        let shared = finished.models[0].agents.iter().enumerate();
+        let own = |(site, held): (usize, &Vec<f64>)| Some(experiment.personal_model(site, held)?.0);
+        let personal = experiment.agent_names().into_iter().zip(shared.map_while(own)).collect();
         if let Some(Encode::Ranged { encoder, .. }) = &mut encode
             && experiment.spec().data.encoding == Encoding::Scouted
         {
@@ -649,53 +720,96 @@ impl Study {
                 models.mean.clone_from(&models.agents[0]);
             }
         }
-        Ok(Fitted { claim: experiment.claim(0), finished, encode, loss, file })
+        Ok(Fitted { claim: experiment.claim(0), finished, encode, loss, file, personal })
     }
 
     fn prepare(mut self) -> Result<(Experiment, Option<Encode>, Option<Loss>), StudyError> {
-        let mut edges = None;
-        match self.topology.take() {
-            None => {}
-            Some(Topology::Failed(error)) => return Err(error.into()),
-            Some(Topology::Kind(kind)) => self.spec.graph = kind,
-            Some(Topology::Fixed(graph)) => {
-                let lines = graph.iter_edges().map(|(a, b)| format!("{a} {b}\n"));
-                edges = Some(("the study's graph".to_owned(), lines.collect::<String>()));
-                self.spec.graph = GraphSpec::File { path: "the study's graph".into() };
-            }
-        }
-        if self.entropy.is_none() && !self.seeded && self.spec.privacy.is_some() {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(StudyError::Entropy)?;
-            self.entropy = Some(bytes);
-        }
+        let graph = self.settle()?;
+        let entropy = self.entropy;
         let (inputs, encode, loss) = match self.input {
             Input::File(mut inputs) => {
-                inputs.spec = self.spec;
-                inputs.entropy = self.entropy;
-                inputs.edges = edges.or(inputs.edges);
+                (inputs.spec, inputs.entropy) = (self.spec, entropy);
                 (*inputs, None, None)
+            }
+            Input::Opened(open) => {
+                if !self.encoded && self.spec.leaves_encoding_open() {
+                    self.spec.data.encoding = Encoding::Scouted;
+                }
+                let inputs = (open.0)(self.spec).map_err(StudyError::Open)?;
+                (Inputs { entropy, ..inputs }, None, None)
             }
             Input::Rows { sites, names, test, loss } => {
                 let ranged =
                     sites.first().is_some_and(|s| matches!(s.bounds.shape, Shape::Ranges(_)));
-                if ranged && !self.encoded && self.spec.leaves_encoding_open() {
+                let scouts = self.spec.inference.is_some() || self.spec.leaves_encoding_open();
+                if ranged && !self.encoded && scouts {
                     self.spec.data.encoding = Encoding::Scouted;
                 }
                 let (data, encode) =
                     dataset(sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
+                // Under a claim one record must not decide whether there is a run.
+                if self.spec.privacy.is_none() && loss.classifies() {
+                    let labels = data.train.labels();
+                    if labels.iter().all(|y| *y == labels[0]) {
+                        let message =
+                            format!("all labels are {}: two classes are needed", labels[0]);
+                        return Err(StudyError::Rows(message));
+                    }
+                }
                 let inputs = Inputs {
                     file: self.spec.name.clone(),
                     text: String::new(),
                     spec: self.spec,
                     source: Source::Data(Box::new(data)),
-                    edges,
-                    entropy: self.entropy,
+                    edges: None,
+                    entropy,
                 };
                 (inputs, Some(encode), Some(loss))
             }
         };
-        Ok((Experiment::check_among(inputs, &self.algorithms)?, encode, loss))
+        let known = &self.algorithms;
+        Ok((Experiment::check_among(inputs, known, graph.as_ref())?, encode, loss))
+    }
+
+    /// Brings together what calls said, in whatever order they came: neighbours and settings go
+    /// where they belong, noise has its source. Returns a graph that was given as it is.
+    fn settle(&mut self) -> Result<Option<Arc<Graph>>, StudyError> {
+        if let Some((call, instead)) = self.misplaced {
+            return Err(StudyError::Misplaced { call, instead });
+        }
+        if let Some(neighbours) = self.neighbours.take() {
+            let instead = "call budget too: neighbours are of a budget";
+            let call = "neighbours";
+            let privacy = self.spec.privacy.as_mut();
+            privacy.ok_or(StudyError::Misplaced { call, instead })?.neighbours = neighbours;
+        }
+        for (key, value) in self.settings.drain(..) {
+            for algorithm in &mut self.spec.algorithm {
+                algorithm.insert(key.clone(), value.clone());
+            }
+        }
+        match self.noise {
+            Noise::Seed(seed) => self.spec.seed = seed,
+            Noise::Os if self.entropy.is_none() && self.spec.privacy.is_some() => {
+                let mut bytes = [0; 32];
+                getrandom::fill(&mut bytes).map_err(StudyError::Entropy)?;
+                self.entropy = Some(bytes);
+            }
+            Noise::Os => {}
+        }
+        match self.topology.take() {
+            None => Ok(None),
+            Some(Topology::Failed(error)) => Err(error.into()),
+            Some(Topology::Kind(kind)) => {
+                self.spec.graph = kind;
+                Ok(None)
+            }
+            Some(Topology::Fixed(graph)) => {
+                self.spec.graph =
+                    GraphSpec::File { path: "the study's graph".into(), directed: false };
+                Ok(Some(Arc::new(graph)))
+            }
+        }
     }
 }
 
@@ -808,12 +922,6 @@ fn dataset(
             (data, encode)
         }
     };
-    if loss.classifies() {
-        let labels = data.train.labels();
-        if labels.iter().all(|y| *y == labels[0]) {
-            return Err(fail(format!("all labels are {}: two classes are needed", labels[0])));
-        }
-    }
     data.groupings = vec![grouping];
     data.source = "rows in memory".into();
     Ok((data, encode))
@@ -832,12 +940,11 @@ fn label_name(ranges: &[(String, f64, f64)]) -> String {
 fn norm_bounds(most: f64, intercept: bool, dim: usize) -> RowBounds {
     let up = |x: f64| (x * (1.0 + 2.0 * NORM_ROOM)).next_up();
     let one = f64::from(u8::from(intercept));
-    RowBounds {
-        l1: up(most * (dim as f64).sqrt() + one),
-        l2: up(libm::hypot(most, one)),
-        linf: up(most.max(one)),
-        public: true,
-    }
+    RowBounds::declared(
+        up(most * (dim as f64).sqrt() + one),
+        up(libm::hypot(most, one)),
+        up(most.max(one)),
+    )
 }
 
 fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), StudyError> {
@@ -849,7 +956,7 @@ fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), StudyError> {
             let bad = labels.iter().position(|y| y.abs() != 1.0);
             bad.map_or(Ok(()), |i| Err(wrong(i, "−1 or 1")))
         }
-        Loss::Softmax { classes } => {
+        Loss::Softmax { classes } | Loss::Ordinal { classes } => {
             let class = |y: f64| y >= 0.0 && y < classes as f64 && y.fract() == 0.0;
             let bad = labels.iter().position(|y| !class(*y));
             let range = format!("one of 0 to {}", classes.saturating_sub(1));
@@ -867,6 +974,7 @@ pub struct Fitted {
     encode: Option<Encode>,
     loss: Option<Loss>,
     file: Option<Model>,
+    personal: Vec<(String, Model)>,
 }
 
 impl Fitted {
@@ -911,6 +1019,14 @@ impl Fitted {
         self.file.as_ref()
     }
 
+    /// Returns the name and the personal model of every site where the study says
+    /// `models = "personal"`; nothing otherwise. Each is an exact function of its site's records,
+    /// which no claim covers: for that site alone.
+    #[must_use]
+    pub fn personal_models(&self) -> &[(String, Model)] {
+        &self.personal
+    }
+
     /// Returns the record and all models.
     #[must_use]
     pub fn into_finished(self) -> Finished {
@@ -932,11 +1048,21 @@ impl Fitted {
                     -1.0
                 }
             }
+            Some(Loss::Ordinal { classes }) => {
+                let odds = Proportional::Odds { classes }.probabilities(scores);
+                (0..classes).max_by(|&a, &b| odds[a].total_cmp(&odds[b])).unwrap_or(0) as f64
+            }
+            // The probability of an event within all intervals.
+            Some(Loss::Hazards { intervals }) => {
+                let survived = Proportional::Hazards { intervals }.probabilities(scores);
+                1.0 - survived.last().copied().unwrap_or(1.0)
+            }
             Some(Loss::Softmax { .. }) => {
                 let best = (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
                 best.unwrap_or(0) as f64
             }
-            _ => scores[0],
+            Some(loss) => loss.mean(scores[0]),
+            None => scores[0],
         };
         Ok(scores.chunks_exact(self.loss.map_or(1, |l| l.outputs())).map(decide).collect())
     }
@@ -967,6 +1093,33 @@ impl Fitted {
             }
             encode.encode(row, &mut encoded);
             scores.extend(self.model().chunks_exact(dim).map(|x| kernel::dot(x, &encoded)));
+        }
+        Ok(scores)
+    }
+
+    /// Returns the probability of every row's label being 1, or for softmax of each class, row after
+    /// row.
+    ///
+    /// # Errors
+    /// As [`Self::predict`], and for a loss that gives no probabilities.
+    pub fn probabilities<R: AsRef<[f64]>>(&self, rows: &[R]) -> Result<Vec<f64>, StudyError> {
+        let mut scores = self.scores(rows)?;
+        match self.loss {
+            Some(loss) if loss.is_logistic() => {
+                scores.iter_mut().for_each(|s| *s = 1.0 / (1.0 + libm::exp(-*s)));
+            }
+            Some(Loss::Softmax { classes }) => {
+                for row in scores.chunks_exact_mut(classes.max(1)) {
+                    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    row.iter_mut().for_each(|s| *s = libm::exp(*s - most));
+                    let all: f64 = row.iter().sum();
+                    row.iter_mut().for_each(|s| *s /= all);
+                }
+            }
+            _ => {
+                let text = "this loss gives no probabilities: use Loss::Logistic or Loss::Softmax";
+                return Err(StudyError::Rows(text.into()));
+            }
         }
         Ok(scores)
     }
@@ -1003,6 +1156,17 @@ pub enum StudyError {
     /// budget, or nothing bounds what one record can change.
     #[error(transparent)]
     Claim(SpecError),
+    /// A call has no place in a study like this one.
+    #[error("{call} has no place in this study: {instead}")]
+    Misplaced {
+        /// The method.
+        call: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// Its records cannot be opened.
+    #[error(transparent)]
+    Open(experiment::CallerError),
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -1050,6 +1214,10 @@ mod tests {
         );
         let huge = Rows::clip([[1e300, -1e300]], &[1.0], &norm).unwrap();
         assert!(huge.values.iter().map(|v| v * v).sum::<f64>() <= 1.0 + 1e-12);
+        // A label that was clamped counts too, and a record once.
+        let labelled = Bounds::norm(1.0).labels(0.0, 1.0);
+        let moved = Rows::clip([[3.0], [0.5], [2.0], [0.1]], &[0.5, 7.0, -1.0, 0.2], &labelled);
+        assert_eq!(moved.unwrap().clipped(), 3);
         let ranges = Bounds::ranges([(0.0, 1.0), (-2.0, 2.0)]).labels(0.0, 1.0);
         let inside = Rows::clip([[7.0, -9.0]], &[5.0], &ranges).unwrap();
         assert_eq!((&inside.values[..], inside.labels[0]), (&[1.0, -2.0][..], 1.0));
@@ -1151,9 +1319,10 @@ mod tests {
         let named = Bounds::named([("a", -1.0, 1.0), ("b", -1.0, 1.0)]);
         for (bounds, test) in [(Bounds::norm(1.0), true), (named, false)] {
             let rows = sites(&bounds, 3);
+            let tested = Rows::clip([[0.31, 0.2], [0.83, 0.4]], &[-1.0, 1.0], &bounds).unwrap();
             let study = || {
                 let study = Study::new(&rows, Loss::Logistic).budget(2.0, 1e-6).seed(5);
-                if test { study.test(rows[0].clone()) } else { study }
+                if test { study.test(tested.clone()) } else { study }
             };
             let (full, bare) =
                 (study().run().unwrap(), study().without_references().run().unwrap());
@@ -1172,6 +1341,65 @@ mod tests {
                 bare.baselines.central_optimum_objective.is_nan()
                     && bare.algorithms[0].metrics.is_none()
             );
+        }
+    }
+
+    #[test]
+    fn the_order_of_calls_does_not_matter() {
+        let sites = sites(&Bounds::norm(2.0), 3);
+        let study = || Study::new(&sites, Loss::Logistic).seed(4);
+        let one = study()
+            .budget(2.0, 1e-6)
+            .neighbours(NeighbourRelation::ZeroOut)
+            .algorithm(Dgd::default())
+            .setting("rounds", 7);
+        let other = study()
+            .setting("rounds", 7)
+            .neighbours(NeighbourRelation::ZeroOut)
+            .algorithm(Dgd::default())
+            .budget(2.0, 1e-6);
+        let (one, other) = (one.run().unwrap(), other.run().unwrap());
+        assert_eq!(one.record().algorithms[0].rounds, 7);
+        assert_eq!(other.record().algorithms[0].rounds, 7);
+        assert_eq!(one.claim().unwrap().neighbours, NeighbourRelation::ZeroOut);
+        assert_eq!(one.models(), other.models());
+        let unpaid = study().neighbours(NeighbourRelation::ZeroOut).run().unwrap_err();
+        assert!(unpaid.to_string().contains("call budget"), "{unpaid}");
+    }
+
+    /// What people copy must not make noise that everybody can draw again.
+    #[test]
+    fn records_of_ones_own_have_no_seeded_default() {
+        let rows = sites(&Bounds::ranges([(0.0, 1.0); 2]), 3);
+        let made = || {
+            let encoding = Encoding::OneHot;
+            let names = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+            let (data, _) = dataset(rows.clone(), &names, None, Loss::Logistic, encoding).unwrap();
+            let mut spec = ExperimentSpec::named("own");
+            spec.data.path = Some("own.csv".into());
+            spec.data.partition = Some(by_file());
+            let source = Source::Data(Box::new(data));
+            let (file, text) = ("own.toml".to_owned(), String::new());
+            Study::from(Inputs { file, text, spec, source, edges: None, entropy: None })
+        };
+        let fitted = made().budget(1.0, 1e-6).run().unwrap();
+        assert!(!fitted.claim().unwrap().to_string().contains("seeded"));
+        assert_ne!(fitted.models(), made().budget(1.0, 1e-6).run().unwrap().models());
+        let seeded = || made().budget(1.0, 1e-6).noise(Noise::Seed(7)).run().unwrap();
+        assert_eq!(seeded().models(), seeded().models());
+        let misplaced = made().test(rows[0].clone()).run().unwrap_err();
+        assert!(misplaced.to_string().contains("data.test"), "{misplaced}");
+        assert!(made().names(["a", "b", "c"]).run().is_err());
+    }
+
+    #[test]
+    fn probabilities_agree_with_predictions() {
+        let sites = sites(&Bounds::norm(2.0).with_intercept(), 2);
+        let fitted = Study::new(&sites, Loss::Logistic).run().unwrap();
+        let rows = [[0.1, 0.4], [0.9, 0.4], [0.45, 0.9]];
+        let (sure, said) = (fitted.probabilities(&rows).unwrap(), fitted.predict(&rows).unwrap());
+        for (p, y) in sure.iter().zip(said) {
+            assert!((0.0..=1.0).contains(p) && (*p > 0.5) == (y > 0.0), "{p} {y}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::store::{Entry, Opening, Store};
 use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::studies::{Limit, StudyCost};
-use consenso_ledger::{Edited, RecordsLedger};
+use consenso_ledger::{Edited, LimitRequest, RecordsLedger};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -152,15 +152,7 @@ pub(crate) fn reserve(
     limit: Option<Limit>,
 ) -> Result<String, NodeError> {
     let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
-    // The tightest word counts: the site's own budget, or the limit that these records had already.
-    let known = ledger.limit();
-    let asked =
-        limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
-    if let Some((epsilon, delta)) = asked {
-        let (epsilon, delta) =
-            known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
-        ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
-    }
+    let limit = limit_for_records(&ledger, opening, limit);
     // A name that nobody had before: the same experiment in another folder is another study, with
     // noise of its own.
     let id = match id {
@@ -175,15 +167,58 @@ pub(crate) fn reserve(
         }
     };
     let claim = opening.claim.as_ref().expect("what has a cost has a claim");
-    ledger.reserve(&consenso_ledger::Booking {
+    let study = consenso_ledger::StudyRequest {
         id: id.clone(),
         name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
         cost,
         relation: claim.neighbours,
         adversary: claim.adversary.clone(),
+        against: Some(claim.protects_from()),
         seeded: opening.seeded,
-    })?;
+    };
+    ledger.book(limit.as_ref(), Some(&study))?;
     Ok(id)
+}
+
+/// The limit that a study which begins sets for its records, whichever folder they are used from.
+/// The tightest word counts: the site's own budget, or a limit for life that these records had
+/// already.
+fn limit_for_records(
+    ledger: &RecordsLedger,
+    opening: &Opening,
+    limit: Option<Limit>,
+) -> Option<LimitRequest> {
+    let limit = limit?;
+    let known = ledger.limit();
+    let site = &opening.site;
+    if opening.budget.is_none() {
+        let by = format!("the first study of {site}, whose site.toml has no budget");
+        let request = LimitRequest::new(limit.epsilon, limit.delta, by);
+        return known.is_none().then(|| request.with_rule(Some(limit.rule)));
+    }
+    let (epsilon, delta) = match known.filter(|known| known.for_life) {
+        Some(cap) => (limit.epsilon.min(cap.limit.epsilon), limit.delta.min(cap.limit.delta)),
+        None => (limit.epsilon, limit.delta),
+    };
+    let by = format!("budget in site.toml of {site}");
+    Some(LimitRequest::new(epsilon, delta, by).for_life().with_rule(Some(limit.rule)))
+}
+
+/// What a start of this study would fix for all studies of the site's records, in words to be shown
+/// before; nothing where it fixes nothing.
+///
+/// # Errors
+/// Those of [`opening`], and a ledger that cannot be read.
+pub fn about_to_fix(
+    folder: &Folder,
+    experiment: &Experiment,
+    plan: &SitePlan,
+) -> Result<Option<String>, NodeError> {
+    let rows = match folder.path.join(crate::store::FILE).exists() {
+        true => Store::look(&folder.path)?.headings()?,
+        false => Vec::new(),
+    };
+    Ok(crate::books::about_to_fix(&rows, &opening(folder, experiment, plan)?))
 }
 
 /// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.

@@ -14,7 +14,7 @@
 use crate::folder::{FolderError, NotAName, NotAnAddress, Peer, check_address, check_name, short};
 use crate::frame::{Digest, Hex, sha256, unhex};
 use crate::identity::{self, IdentityError, Known};
-use crate::seal::{MAX_SIGNATURE, Seal, verify};
+use crate::release_signature::{MAX_SIGNATURE, ReleaseSignature, verify};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write as _;
@@ -54,6 +54,13 @@ pub enum Change {
         /// The first exchange in which they are.
         from: u32,
     },
+    /// Two sites that an agreement made neighbours are neighbours no more.
+    Part {
+        /// One end.
+        one: String,
+        /// The other.
+        other: String,
+    },
 }
 
 impl fmt::Display for Change {
@@ -64,6 +71,7 @@ impl fmt::Display for Change {
             Self::Edge { one, other, from } => {
                 write!(f, "{one} and {other} are neighbours from exchange {from} on")
             }
+            Self::Part { one, other } => write!(f, "{one} and {other} are neighbours no more"),
         }
     }
 }
@@ -76,7 +84,7 @@ pub struct Signature {
     /// With which public key (a SubjectPublicKeyInfo).
     pub key: Vec<u8>,
     /// The signature.
-    pub seal: Seal,
+    pub seal: ReleaseSignature,
 }
 
 /// A change, and who agreed to it.
@@ -126,6 +134,7 @@ impl Agreement {
                 format!("replace {site} was {} by {} at {address}", Hex(was), chain.join(","))
             }
             Change::Edge { one, other, from } => format!("edge {one} {other} from {from}"),
+            Change::Part { one, other } => format!("part {one} {other}"),
         };
         let Self { study, number, after, .. } = self;
         format!("{TITLE}\nstudy {}\nnumber {number}\nafter {}\n{change}\n", Hex(study), Hex(after))
@@ -211,8 +220,34 @@ impl Agreement {
         Ok(read)
     }
 
+    /// Reads a text that was made durable before. An earlier version took lines that it should not
+    /// have: signatures that are none, or not of these lines, are left out.
+    ///
+    /// # Errors
+    /// The first line that is wrong above the signatures.
+    pub(crate) fn parse_kept(text: &str) -> Result<Self, AgreementError> {
+        let good =
+            |line: &&str| !line.starts_with("signed ") || signature(line.trim_end()).is_some();
+        let mut read =
+            Self::parse(&text.lines().filter(good).fold(String::new(), |mut all, line| {
+                all.push_str(line);
+                all.push('\n');
+                all
+            }))?;
+        let good: Vec<Signature> =
+            read.signatures.iter().filter(|s| read.is_signed(s)).cloned().collect();
+        read.signatures = good;
+        Ok(read)
+    }
+
+    /// Leaves out the signatures of whoever need not sign.
+    fn only_of_those_who_remain(&mut self, peers: &[Peer], before: &[Self]) {
+        let remaining = self.remaining(peers, before);
+        self.signatures.retain(|signature| remaining.contains(&signature.site));
+    }
+
     /// Checks that it is the next of its study, that every signature is its site's, and that all
-    /// that remain have signed. `before` are those that hold, `later` those that follow (a key that
+    /// that remain have signed, and nobody else. `before` are those that hold, `later` those that follow (a key that
     /// was replaced since was good before).
     ///
     /// # Errors
@@ -225,8 +260,13 @@ impl Agreement {
         later: &[Self],
     ) -> Result<(), AgreementError> {
         self.follows(study, before)?;
-        let mut missing = Vec::new();
-        for site in self.remaining(peers, before) {
+        let (mut missing, remaining) = (Vec::new(), self.remaining(peers, before));
+        // What is durable is what was checked, to the last line.
+        if let Some(extra) = self.signatures.iter().find(|s| !remaining.contains(&s.site)) {
+            let site = extra.site.clone();
+            return Err(AgreementError::Extra { number: self.number, site });
+        }
+        for site in remaining {
             match self.signatures.iter().find(|s| s.site == site) {
                 None => missing.push(site),
                 Some(signature) => self.is_its_own(signature, peers, before, later)?,
@@ -273,7 +313,7 @@ impl Agreement {
     pub fn remaining(&self, peers: &[Peer], before: &[Self]) -> Vec<String> {
         let about = match &self.change {
             Change::Leave { site } | Change::Replace { site, .. } => Some(site),
-            Change::Edge { .. } => None,
+            Change::Edge { .. } | Change::Part { .. } => None,
         };
         let stays = |name: &String| Some(name) != about && left(before, name).is_none();
         peers.iter().map(|p| p.name.clone()).filter(stays).collect()
@@ -338,6 +378,16 @@ pub enum AgreementError {
         change: String,
         /// Who has not signed.
         missing: Vec<String>,
+    },
+    /// Somebody signed who does not remain, or does not take part.
+    #[error(
+        "agreement {number}: {site} does not remain or takes no part, and cannot sign it\n  help: take the line `signed {site} …` out"
+    )]
+    Extra {
+        /// The agreement's number.
+        number: u32,
+        /// Who signed.
+        site: String,
     },
     /// It is another study's.
     #[error("this agreement is of study {}, and this site's is {}", short(theirs), short(ours))]
@@ -463,6 +513,7 @@ fn change(line: &str) -> Result<Change, Line> {
     let name = |name: &str| check_name(name).map(|()| name.to_owned());
     match words[..] {
         ["leave", site] => Ok(Change::Leave { site: name(site)? }),
+        ["part", one, other] => Ok(Change::Part { one: name(one)?, other: name(other)? }),
         ["edge", one, other, "from", from] => {
             let from = from.parse().map_err(|_| Line::Exchange)?;
             Ok(Change::Edge { one: name(one)?, other: name(other)?, from })
@@ -482,8 +533,9 @@ fn change(line: &str) -> Result<Change, Line> {
 fn signature(line: &str) -> Option<Signature> {
     let words: Vec<&str> = line.strip_prefix("signed ")?.split(' ').collect();
     let [site, key, scheme, made] = words[..] else { return None };
+    check_name(site).ok()?;
     let signature = unhex(made).filter(|s| s.len() <= MAX_SIGNATURE)?;
-    let seal = Seal { scheme: scheme.parse().ok()?, signature: signature.into() };
+    let seal = ReleaseSignature { scheme: scheme.parse().ok()?, signature: signature.into() };
     Some(Signature { site: site.to_owned(), key: unhex(key)?, seal })
 }
 
@@ -507,9 +559,9 @@ fn keys(peers: &[Peer], site: &str, before: &[Agreement], later: &[Agreement]) -
         agreements.iter().filter_map(one).collect()
     };
     let (past, future) = (pins(before), pins(later));
-    let listed = peers.iter().find(|p| p.name == site).and_then(|p| digest(&p.pin));
-    let mut all: Vec<Digest> =
-        listed.into_iter().filter(|pin| past.iter().all(|p| p.0 != *pin)).collect();
+    let listed = peers.iter().find(|p| p.name == site);
+    let listed = listed.into_iter().flat_map(Peer::pins).filter_map(digest);
+    let mut all: Vec<Digest> = listed.filter(|pin| past.iter().all(|p| p.0 != *pin)).collect();
     all.extend(past.last().map(|p| p.1));
     all.extend(future.first().map(|p| p.0));
     all
@@ -525,6 +577,7 @@ pub(crate) fn replaced(mut peers: Vec<Peer>, agreements: &[Agreement]) -> Vec<Pe
             && let Ok(pin) = identity::pin(&chain[0])
         {
             (peer.pin, peer.address) = (Hex(&pin).to_string(), address.clone());
+            peer.next_pin = None;
         }
     }
     peers
@@ -557,10 +610,16 @@ pub fn promise(folder: &Path, study: &Digest, number: u32) -> PathBuf {
 /// # Errors
 /// No access, or no agreement.
 pub fn read(path: &Path) -> Result<Agreement, FolderError> {
+    read_by(path, Agreement::parse)
+}
+
+fn read_by(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<Agreement, AgreementError>,
+) -> Result<Agreement, FolderError> {
     let text = std::fs::read_to_string(path)
         .map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
-    Agreement::parse(&text)
-        .map_err(|e| FolderError::Content { path: path.to_owned(), message: e.to_string() })
+    parse(&text).map_err(|e| FolderError::Content { path: path.to_owned(), message: e.to_string() })
 }
 
 /// The agreements of a study that hold in a folder, in order, each checked again. `peers` is the
@@ -579,7 +638,9 @@ pub(crate) fn load(
         if !path.exists() {
             break;
         }
-        all.push(read(&path)?);
+        let mut agreement = read_by(&path, Agreement::parse_kept)?;
+        agreement.only_of_those_who_remain(peers, &all);
+        all.push(agreement);
     }
     for (index, agreement) in all.iter().enumerate() {
         let wrong = |error: AgreementError| FolderError::Content {
@@ -624,7 +685,7 @@ pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
 
 /// A site as its new certificate shows it.
 pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, IdentityError> {
-    Ok(Known { name: site.to_owned(), pin: identity::pin(certificate)? })
+    Ok(Known { name: site.to_owned(), pin: identity::pin(certificate)?, next: None })
 }
 
 #[cfg(test)]
@@ -633,7 +694,7 @@ mod tests {
     use crate::identity::{
         CERTIFICATE, Identity, KEY, TRUST, Validity, public_key, self_signed, write_secret,
     };
-    use crate::seal::Sealer;
+    use crate::release_signature::Sealer;
 
     const STUDY: Digest = [5; 32];
 
@@ -663,7 +724,7 @@ mod tests {
 
         fn peer(&self) -> Peer {
             let pin = Hex(&sha256(&[&self.key])).to_string();
-            Peer { name: self.name.clone(), address: None, pin, records: 1 }
+            Peer { name: self.name.clone(), address: None, pin, next_pin: None, records: 1 }
         }
 
         fn sign(&self, agreement: &mut Agreement) {
@@ -752,6 +813,43 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
+    /// One line more was ignored when it was taken up and demanded by every audit after that; with a
+    /// throwaway key it made somebody a signer who was none.
+    #[test]
+    fn whoever_need_not_sign_cannot_and_ledgers_with_such_a_line_are_read() {
+        let root = std::env::temp_dir().join(format!("consenso-extra-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [a, b, c, stranger] = ["a", "b", "c", "zzz"].map(|name| Signer::new(&root, name, name));
+        let peers: Vec<Peer> = [&a, &b, &c].map(Signer::peer).into();
+        let mut leave = Agreement::next(STUDY, &[], Change::Leave { site: "c".into() });
+        [&a, &b].iter().for_each(|site| site.sign(&mut leave));
+        leave.check(&STUDY, &peers, &[], &[]).unwrap();
+        for extra in [&c, &stranger] {
+            let mut more = leave.clone();
+            extra.sign(&mut more);
+            let refused = more.check(&STUDY, &peers, &[], &[]).unwrap_err();
+            assert!(matches!(refused, AgreementError::Extra { .. }), "{refused}");
+        }
+        // What an earlier version kept: a line that is no signature, one that is of other words,
+        // and a name that a terminal would obey.
+        let mut other = Agreement::next(STUDY, &[], Change::Leave { site: "b".into() });
+        c.sign(&mut other);
+        let line = other.to_string().lines().last().unwrap().to_owned();
+        let junk = format!(
+            "{leave}{line}\nsigned c 00 2055 00\nsigned \u{1b}[31ms3 {} 2055 00\n",
+            Hex(&c.key)
+        );
+        let twice = format!("{leave}signed c 00 2055 00\nsigned \u{1b}[31ms3 00 2055 00\n");
+        assert!(Agreement::parse(&twice).is_err());
+        assert!(Agreement::parse(&junk).is_err());
+        assert_eq!(Agreement::parse_kept(&twice).unwrap(), leave);
+        let folder = root.join("folder");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(path(&folder, &STUDY, 1), twice).unwrap();
+        assert_eq!(load(&folder, &STUDY, &peers).unwrap(), [leave]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
     #[test]
     fn what_is_no_agreement_is_an_error_and_never_a_panic() {
         let edge = Change::Edge { one: "a".into(), other: "b".into(), from: 3 };
@@ -766,6 +864,8 @@ mod tests {
             ("edge a b from 3", "edge A b from 3"),
             ("edge a b from 3", "replace a was 00 by 00 at -"),
             ("edge a b from 3", "dissolve a"),
+            ("edge a b from 3", "part a B"),
+            ("from 3", "from 3\nsigned A\u{1b} 00 2055 00"),
             ("from 3", "from 3\nsigned a"),
             ("from 3", "from 3\nsigned a 00 1 zz"),
         ] {

@@ -30,7 +30,10 @@ pub enum Echo {
 /// An open log. A line is one write, so lines of several threads do not mix.
 #[derive(Debug)]
 pub struct AuditLog {
-    file: Mutex<File>,
+    file: Mutex<Opened>,
+    path: std::path::PathBuf,
+    /// How large the file may become; see [`Self::rotating`].
+    most: Option<u64>,
     echo: Echo,
     refused: AtomicU64,
     /// Whether the last line may have been written in part.
@@ -79,8 +82,11 @@ impl AuditLog {
         if ends_in_the_middle(path)? {
             file.write_all(b"\n")?;
         }
+        let length = file.metadata()?.len();
         Ok(Self {
-            file: Mutex::new(file),
+            file: Mutex::new(Opened { file, base: base(path), length, study: None }),
+            path: path.to_owned(),
+            most: None,
             echo: Echo::Nothing,
             refused: AtomicU64::new(0),
             torn: AtomicBool::new(false),
@@ -94,6 +100,14 @@ impl AuditLog {
     #[must_use]
     pub fn echoing(self, echo: Echo) -> Self {
         Self { echo, ..self }
+    }
+
+    /// The same log in pieces: when the file has so many bytes it is renamed (`audit.1.jsonl`, then
+    /// `audit.2.jsonl`, …) and another one begins. Whatever reads the log reads all of them that
+    /// are there.
+    #[must_use]
+    pub fn rotating(self, most: Option<u64>) -> Self {
+        Self { most, ..self }
     }
 
     /// Writes a line: the time, what happened, and what belongs to it.
@@ -112,13 +126,25 @@ impl AuditLog {
         let written = self.file.lock().map_err(|_| ()).and_then(|mut f| {
             let torn = self.torn.load(Ordering::Relaxed);
             let whole = if torn { format!("\n{text}") } else { text.clone() };
-            let written = f.write_all(whole.as_bytes());
+            if event == "start" {
+                f.study = line_study(&text);
+            }
+            let written = f.file.write_all(whole.as_bytes());
             self.torn.store(written.is_err(), Ordering::Relaxed);
+            f.length += whole.len() as u64;
+            if written.is_ok() && self.most.is_some_and(|most| f.length >= most) {
+                // What cannot be renamed goes on to grow.
+                let _ = f.rotate(&self.path);
+            }
             written.map_err(|_| ())
         });
         if written.is_err() {
             self.missing.store(true, Ordering::Relaxed);
-            eprint!("audit log cannot be written: {text}");
+            let lost = serde_json::json!({ "event": "log-unwritable", "line": text.trim_end() });
+            match self.echo {
+                Echo::Json => eprintln!("{lost}"),
+                _ => eprint!("audit log cannot be written: {text}"),
+            }
         }
         if let Some(told) = self.echo.of(event, &text) {
             // Whoever read this may be gone: that must not end the run.
@@ -155,15 +181,17 @@ impl AuditLog {
         !self.missing.load(Ordering::Relaxed)
     }
 
-    /// How long the file is.
+    /// How long the log is, with the pieces before this file.
     pub(crate) fn length(&self) -> u64 {
-        self.file.lock().ok().and_then(|file| file.metadata().ok()).map_or(0, |m| m.len())
+        self.file.lock().map_or(0, |opened| {
+            opened.base + opened.file.metadata().map_or(opened.length, |meta| meta.len())
+        })
     }
 
     /// Brings the log to disk.
     pub(crate) fn sync(&self) {
         if let Ok(file) = self.file.lock() {
-            let _ = file.sync_all();
+            let _ = file.file.sync_all();
         }
     }
 
@@ -219,6 +247,77 @@ impl AuditLog {
             );
         }
     }
+}
+
+/// The file that is written to.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    /// Where it begins in the whole log.
+    base: u64,
+    length: u64,
+    /// The study that the last start was for.
+    study: Option<Value>,
+}
+
+impl Opened {
+    /// Puts the file aside and begins another one, whose first line says what it goes on from.
+    fn rotate(&mut self, path: &Path) -> std::io::Result<()> {
+        self.file.sync_all()?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let number = pieces(folder).last().map_or(1, |(number, _)| number + 1);
+        let name = format!("audit.{number}.jsonl");
+        std::fs::rename(path, folder.join(&name))?;
+        let base = self.base + self.length;
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let time = clock::text(clock::now());
+        let first = serde_json::json!({
+            "time": time, "event": CONTINUED, "after": name, "offset": base, "study": self.study,
+        });
+        let first = format!("{first}\n");
+        file.write_all(first.as_bytes())?;
+        (self.file, self.base, self.length) = (file, base, first.len() as u64);
+        Ok(())
+    }
+}
+
+/// The first event of a log that goes on from another file.
+pub(crate) const CONTINUED: &str = "continued";
+
+fn line_study(line: &str) -> Option<Value> {
+    serde_json::from_str::<Value>(line).ok()?.get("study").cloned()
+}
+
+/// Where a piece of the log begins in the whole.
+fn base(path: &Path) -> u64 {
+    use std::io::BufRead as _;
+    let mut line = String::new();
+    let read = File::open(path).map(|file| std::io::BufReader::new(file).read_line(&mut line));
+    let line: Option<Value> = read.ok().and_then(|_| serde_json::from_str(&line).ok());
+    let first = line.filter(|line| line["event"] == CONTINUED);
+    first.and_then(|line| line["offset"].as_u64()).unwrap_or(0)
+}
+
+/// The pieces of a folder's log that were put aside because of their size, oldest first, with their
+/// numbers.
+pub(crate) fn pieces(folder: &Path) -> Vec<(u32, std::path::PathBuf)> {
+    let number = |file: &std::fs::DirEntry| {
+        let name = file.file_name();
+        let name = name.to_str()?;
+        name.strip_prefix("audit.")?.strip_suffix(".jsonl")?.parse().ok()
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<(u32, std::path::PathBuf)> =
+        files.filter_map(|file| Some((number(&file)?, file.path()))).collect();
+    all.sort();
+    all
+}
+
+/// All files of a folder's log, oldest first; the one that is written to is the last.
+pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut all: Vec<_> = pieces(folder).into_iter().map(|piece| piece.1).collect();
+    all.push(folder.join(FILE));
+    all
 }
 
 impl Echo {
@@ -280,11 +379,19 @@ pub fn marks(folder: &Path) -> HashSet<u64> {
 
 fn released(folder: &Path, from: u64) -> impl Iterator<Item = String> {
     use std::io::BufRead as _;
-    let open = File::open(folder.join(FILE))
-        .and_then(|mut file| file.seek(SeekFrom::Start(from)).map(|_| file));
-    let file = open.into_iter();
-    let lines =
-        file.flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
+    let open = move |path: std::path::PathBuf| {
+        let (mut file, base) = (File::open(&path).ok()?, base(&path));
+        let length = file.metadata().ok()?.len();
+        if base + length <= from && from > 0 {
+            return None;
+        }
+        file.seek(SeekFrom::Start(from.saturating_sub(base))).ok()?;
+        Some(file)
+    };
+    let lines = files(folder)
+        .into_iter()
+        .filter_map(open)
+        .flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
     lines
         .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
         .filter(|line| line["event"] == "released")
@@ -293,7 +400,11 @@ fn released(folder: &Path, from: u64) -> impl Iterator<Item = String> {
 
 /// The hash of the ledger's row of the last release that a folder's log knows of.
 pub(crate) fn last_release(folder: &Path) -> Option<String> {
-    let mut file = File::open(folder.join(FILE)).ok()?;
+    files(folder).iter().rev().find_map(|path| last_release_of(path))
+}
+
+fn last_release_of(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     // It is near the end, unless somebody made much noise since.
     let mut tail = 1 << 20;
@@ -361,6 +472,49 @@ mod tests {
         let mut found: Vec<String> = releases_after(&folder, 0).into_iter().collect();
         found.sort();
         assert_eq!(found, ["aa", "bb"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A log of a long study grew without end.
+    #[test]
+    fn a_log_in_pieces_is_read_as_one() {
+        let folder =
+            std::env::temp_dir().join(format!("consenso-audit-pieces-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let hash = |i: u32| format!("{i:064x}");
+        let line = |i: u32| serde_json::json!({ "round": i, "ledger": hash(i) });
+        let mut middle = 0;
+        for start in 0..4 {
+            let log = AuditLog::open(&folder).unwrap().rotating(Some(2000));
+            log.write("start", serde_json::json!({ "study": "x" }));
+            for i in 10 * start..10 * start + 10 {
+                if i == 17 {
+                    middle = log.length();
+                }
+                log.write("released", line(i));
+            }
+        }
+        let pieces = pieces(&folder);
+        assert!(pieces.len() >= 2, "{pieces:?}");
+        assert_eq!(
+            pieces.iter().map(|p| p.0).collect::<Vec<_>>(),
+            (1..=pieces.len() as u32).collect::<Vec<_>>()
+        );
+        assert_eq!(releases_after(&folder, 0).len(), 40);
+        let late = releases_after(&folder, middle);
+        assert!(
+            late.len() == 23 && late.contains(&hash(17)) && !late.contains(&hash(16)),
+            "{}",
+            late.len()
+        );
+        assert_eq!(last_release(&folder), Some(hash(39)));
+        let all: u64 = files(&folder).iter().map(|p| std::fs::metadata(p).unwrap().len()).sum();
+        assert_eq!(AuditLog::open(&folder).unwrap().length(), all);
+        // Whose newest file has no release yet still knows the last one.
+        std::fs::rename(folder.join(FILE), folder.join("audit.99.jsonl")).unwrap();
+        AuditLog::open(&folder).unwrap().write("start", serde_json::json!({}));
+        assert_eq!(last_release(&folder), Some(hash(39)));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

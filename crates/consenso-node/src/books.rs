@@ -1,17 +1,16 @@
 //! What studies of one site's records may cost together: who may begin, who may go on, and why not.
 //!
-//! A site's own `budget` is a hard cap from its first start on, whatever a study says. What is
-//! added up must be of one kind: claims about the same neighbouring data sets, against the same
-//! adversary, under noise that nobody knows. Anything else is refused, because no theorem adds it.
+//! A site's own `budget` is a hard cap from the first start on that saw it, whatever a study says: it
+//! can be lowered and never raised. A site without one takes the first study's for it until
+//! `site.toml` has one. Which studies add up is decided by [`consenso_ledger::policy`], as in the
+//! ledger beside the records.
 
 use crate::frame::Hex;
-use crate::store::{Entry, Opening, Row, StoreError};
+use crate::store::{BudgetOrigin, Entry, Opening, Row, StoreError};
 use consenso_engine::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
 use consenso_engine::privacy::{Claim, NeighbourRelation};
+use consenso_ledger::policy::{self, Mismatch, StudyKind};
 use serde::Serialize;
-
-/// Largest ε that becomes a limit without the operator having written it down.
-pub const LARGEST_UNSAID_EPSILON: f64 = 10.0;
 
 /// What is to be done about a study.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +62,7 @@ pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
     if let (Some(limit), Some(cost)) =
         (limit, opening.cost.or_else(|| opening.claim.as_ref().map(claimed)))
     {
-        within(rows, limit, cost)?;
+        within(rows, opening, limit, cost)?;
     }
     Ok(Admission::Begins { number, limit })
 }
@@ -88,14 +87,63 @@ fn claims_something(opening: &Opening) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What these records may cost in all: the ledger's first row, never more than what the site's own
+/// The limit that a ledger has, and where it comes from.
+struct Known<'a> {
+    limit: Option<(f64, f64)>,
+    rule: Rule,
+    origin: Option<BudgetOrigin>,
+    time: &'a str,
+}
+
+impl Known<'_> {
+    fn of(rows: &[Row]) -> Option<Known<'_>> {
+        rows.iter().rev().find_map(|row| match &row.entry {
+            Entry::Budget { limit, rule, origin, time, .. } => {
+                Some(Known { limit: *limit, rule: *rule, origin: *origin, time })
+            }
+            _ => None,
+        })
+    }
+
+    /// Where it comes from, when, and what can be done about it.
+    fn words(&self) -> String {
+        match self.origin {
+            Some(BudgetOrigin::Site) => {
+                format!("budget in site.toml, for life since {}", self.time)
+            }
+            Some(BudgetOrigin::Study) => format!(
+                "the first study of these records, since {}, for site.toml had no budget: write one there to change it",
+                self.time
+            ),
+            None => format!("budget in site.toml or the first study, for life since {}", self.time),
+        }
+    }
+}
+
+/// Whether the site has said itself by now what its records may cost, where the first study's word
+/// was taken so far.
+pub(crate) fn is_replaced(rows: &[Row], opening: &Opening) -> bool {
+    let studys = |known: Known<'_>| known.origin == Some(BudgetOrigin::Study);
+    opening.budget.is_some() && Known::of(rows).is_some_and(studys)
+}
+
+/// Where the limit of a ledger comes from, and since when: for a refusal.
+#[must_use]
+pub fn origin(rows: &[Row]) -> Option<String> {
+    Known::of(rows).map(|known| known.words())
+}
+
+/// What these records may cost in all: what the ledger says, never more than what the site's own
 /// file says now.
 fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
-    match rows.first().map(|row| &row.entry) {
-        Some(Entry::Budget { limit: Some((epsilon, delta)), rule, .. }) => {
-            let (own_epsilon, own_delta) = opening.budget.unwrap_or((f64::INFINITY, 1.0));
-            let (epsilon, delta) = (epsilon.min(own_epsilon), delta.min(own_delta));
-            Ok(Some(Limit { epsilon, delta, rule: *rule }))
+    match Known::of(rows) {
+        Some(Known { limit: Some((epsilon, delta)), rule, .. }) => {
+            let own = opening.budget.unwrap_or((f64::INFINITY, 1.0));
+            let (epsilon, delta) = match is_replaced(rows, opening) {
+                true => own,
+                false => (epsilon.min(own.0), delta.min(own.1)),
+            };
+            Ok(Some(Limit { epsilon, delta, rule }))
         }
         Some(_) => match opening.claim {
             Some(_) => Err(StoreError::Unprotected(
@@ -104,6 +152,25 @@ fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
             None => Ok(None),
         },
         None => first_limit(opening),
+    }
+}
+
+/// What a start of this study would fix that cannot be taken back, or would take for granted: a
+/// sentence to be shown before. Nothing for a study that goes on.
+#[must_use]
+pub fn about_to_fix(rows: &[Row], opening: &Opening) -> Option<String> {
+    let Ok(Admission::Begins { limit: Some(limit), .. }) = admit(rows, opening) else {
+        return None;
+    };
+    let amount = format!("ε = {}, δ = {:e}", limit.epsilon, limit.delta);
+    match (Known::of(rows).is_none() || is_replaced(rows, opening), opening.budget) {
+        (false, _) => None,
+        (true, Some(_)) => Some(format!(
+            "budget in site.toml: {amount} is the limit for all studies of these records for life from now on; it can be lowered and never raised"
+        )),
+        (true, None) => Some(format!(
+            "site.toml has no budget: this study's {amount} is the limit for all studies of these records until it has one"
+        )),
     }
 }
 
@@ -119,8 +186,7 @@ fn first_limit(opening: &Opening) -> Result<Option<Limit>, StoreError> {
     }
     let (epsilon, delta) = opening.announced.unwrap_or((claim.epsilon, claim.delta));
     let (epsilon, delta) = (epsilon.max(claim.epsilon), delta.max(claim.delta));
-    let careful = epsilon <= LARGEST_UNSAID_EPSILON && delta * (opening.records as f64) < 1.0;
-    if careful {
+    if policy::is_careful(epsilon, delta, opening.records) {
         return Ok(Some(Limit { epsilon, delta, rule }));
     }
     Err(StoreError::NoBudget { epsilon, delta, records: opening.records })
@@ -132,40 +198,61 @@ fn claimed(claim: &Claim) -> StudyCost {
 
 /// Whether the study's claim is of the kind that the ledger adds up.
 fn adds_up(rows: &[Row], opening: &Opening) -> Result<(), StoreError> {
+    let now = opening.claim.as_ref();
+    if let Some(claim) = now {
+        let kind = StudyKind::of(claim, opening.seeded);
+        kind.is_bookable().map_err(|why| mixed(why, (claim, opening.seeded), claim))?;
+    }
     for row in rows {
         let Entry::Study { claim, seeded, .. } = &row.entry else { continue };
-        if *seeded != opening.seeded {
-            return Err(StoreError::Mixed(if *seeded {
-                "this ledger holds seeded studies, whose noise everybody knows: what they cost cannot be added to a study with noise of the \
-                 operating system\n  help: use a new site folder for it"
-                    .into()
-            } else {
-                "this ledger holds studies with noise of the operating system, and entropy = \"seed\" would use the same records with noise that \
-                 everybody knows\n  help: set entropy = \"os\" in site.toml; seeded studies are for public records, in a site folder of their own"
-                    .into()
-            }));
-        }
-        let (Some(before), Some(now)) = (claim.as_deref(), &opening.claim) else { continue };
-        if before.neighbours != now.neighbours {
-            return Err(StoreError::Mixed(format!(
-                "the studies of this ledger are about neighbours = \"{}\" ({}), and this one about \"{}\" ({}): claims about different changes \
-                 do not add up\n  help: agree on a study with neighbours = \"{}\"",
-                before.neighbours,
-                before.neighbours.meaning(),
-                now.neighbours,
-                now.neighbours.meaning(),
-                before.neighbours
-            )));
-        }
-        if before.adversary != now.adversary {
-            return Err(StoreError::Mixed(format!(
-                "the studies of this ledger hold against: {}; this one against: {}; claims against different adversaries do not add up\n  \
-                 help: agree on a study against the same adversary, or use other records in another site folder",
-                before.adversary, now.adversary
-            )));
+        match (claim.as_deref(), now) {
+            (Some(before), Some(now)) => StudyKind::of(now, opening.seeded)
+                .adds_to(&StudyKind::of(before, *seeded))
+                .map_err(|why| mixed(why, (before, *seeded), now))?,
+            // What claims nothing has noise of one kind or the other all the same.
+            _ if *seeded != opening.seeded => return Err(other_noise(*seeded)),
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Why the study `now` is not added to `before`, and what the site can do about it.
+fn mixed(why: Mismatch, (before, seeded): (&Claim, bool), now: &Claim) -> StoreError {
+    match why {
+        Mismatch::Noise => other_noise(seeded),
+        Mismatch::Paper => StoreError::Mixed(
+            "neighbours = \"paper\" charges half of what replacing a record costs, and no ledger of real records adds that up\n  \
+             help: agree on a study with neighbours = \"replace-one\""
+                .into(),
+        ),
+        Mismatch::Relation => StoreError::Mixed(format!(
+            "the studies of this ledger are about neighbours = \"{}\" ({}), and this one about \"{}\" ({}): claims about different changes \
+             do not add up\n  help: agree on a study with neighbours = \"{}\"",
+            before.neighbours,
+            before.neighbours.meaning(),
+            now.neighbours,
+            now.neighbours.meaning(),
+            before.neighbours
+        )),
+        Mismatch::Adversary => StoreError::Mixed(format!(
+            "the studies of this ledger hold against: {}; this one against: {}; claims against different adversaries do not add up\n  \
+             help: agree on a study against the same adversary, or use other records in another site folder",
+            before.adversary, now.adversary
+        )),
+    }
+}
+
+fn other_noise(seeded: bool) -> StoreError {
+    StoreError::Mixed(if seeded {
+        "this ledger holds seeded studies, whose noise everybody knows: what they cost cannot be added to a study with noise of the \
+         operating system\n  help: use a new site folder for it"
+            .into()
+    } else {
+        "this ledger holds studies with noise of the operating system, and entropy = \"seed\" would use the same records with noise that \
+         everybody knows\n  help: set entropy = \"os\" in site.toml; seeded studies are for public records, in a site folder of their own"
+            .into()
+    })
 }
 
 /// Whether a study that was begun as `before` may go on as `now`: what was reserved for it must be
@@ -193,13 +280,20 @@ fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Resul
 ///
 /// The rule of [`consenso_engine::privacy::studies`] was fixed with the first study, so that it
 /// holds for studies chosen after looking at the earlier ones.
-fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError> {
-    // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's
-    // own rounding.
-    let up = |x: f64| x * (1.0 + 1e-12);
-    let admitted = Limit { epsilon: up(limit.epsilon), delta: up(limit.delta), ..limit };
+fn within(
+    rows: &[Row],
+    opening: &Opening,
+    limit: Limit,
+    asked: StudyCost,
+) -> Result<(), StoreError> {
     let studies = costs(rows);
-    match admitted.admit(&studies, &asked) {
+    let lowered = opening.budget.is_some_and(|own| own == (limit.epsilon, limit.delta));
+    let origin = match origin(rows) {
+        Some(origin) if !lowered => origin,
+        _ if opening.budget.is_some() => "budget in site.toml".to_owned(),
+        _ => "this study".to_owned(),
+    };
+    match policy::admit(&limit, &studies, &asked) {
         Ok(()) => Ok(()),
         Err(NotLetIn::OverLimit { .. }) if limit.rule != Rule::Sum => {
             let spent = limit.spent(&studies).map_or(f64::INFINITY, |s| s.epsilon);
@@ -210,6 +304,7 @@ fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError
                 spent_delta: limit.delta,
                 asked: asked.epsilon,
                 asked_delta: asked.delta,
+                origin,
             })
         }
         Err(NotLetIn::OverLimit { .. }) => {
@@ -221,6 +316,7 @@ fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError
                 spent_delta: sum(|c| c.delta),
                 asked: asked.epsilon,
                 asked_delta: asked.delta,
+                origin,
             })
         }
         Err(other) => Err(StoreError::Mixed(format!(
@@ -240,9 +336,11 @@ fn costs(rows: &[Row]) -> Vec<StudyCost> {
 
 /// What a ledger says about all its studies together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct LedgerSummary {
     /// The limit for all studies.
     pub limit: EpsilonDelta,
+    /// Where the limit comes from, and since when.
+    pub limit_origin: String,
     /// How studies are added up, fixed with the first of them.
     pub rule: Rule,
     /// What they cost by that rule.
@@ -265,14 +363,9 @@ pub struct Standing {
 /// Where the records stand: what was spent, by which rule, and what is left. `None` for a ledger
 /// that protects nothing.
 #[must_use]
-pub fn standing(rows: &[Row]) -> Option<Standing> {
-    let Entry::Budget { limit: Some((epsilon, delta)), rule, .. } =
-        rows.first().map(|row| &row.entry)?
-    else {
-        return None;
-    };
-    let (epsilon, delta) = (*epsilon, *delta);
-    let limit = Limit { epsilon, delta, rule: *rule };
+pub fn standing(rows: &[Row]) -> Option<LedgerSummary> {
+    let Known { limit: Some((epsilon, delta)), rule, .. } = Known::of(rows)? else { return None };
+    let limit = Limit { epsilon, delta, rule };
     let studies = costs(rows);
     let by = |rule| Limit { rule, ..limit }.spent(&studies);
     let sum = by(Rule::Sum).unwrap_or(EpsilonDelta { epsilon: f64::INFINITY, delta: 1.0 });
@@ -288,8 +381,9 @@ pub fn standing(rows: &[Row]) -> Option<Standing> {
     if spent.epsilon >= limit.epsilon {
         remaining = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
     }
-    Some(Standing {
+    Some(LedgerSummary {
         limit: EpsilonDelta { epsilon, delta },
+        limit_origin: origin(rows).unwrap_or_default(),
         rule: limit.rule,
         spent,
         sum,

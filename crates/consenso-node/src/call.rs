@@ -1,7 +1,8 @@
 //! Calling a peer: a TLS connection under its name and its pin.
 
 use crate::folder::{Folder, FolderError};
-use crate::identity::{Identity, IdentityError};
+use crate::handshake;
+use crate::identity::{Identity, IdentityError, Known};
 use crate::wire::{Connection, Tcp, Wire};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,13 +44,8 @@ pub enum Unreached {
     #[error("no answer in time")]
     Silence,
     /// Somebody answered, and one of the two did not believe the other.
-    #[error("{}", plain(.0))]
+    #[error("{}", handshake::words(.0))]
     Tls(std::io::Error),
-}
-
-/// What TLS says, without its word for what this program found wrong.
-fn plain(error: &std::io::Error) -> String {
-    error.to_string().trim_start_matches("unexpected error: ").to_owned()
 }
 
 impl Unreached {
@@ -71,13 +67,22 @@ impl Target {
     pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, Unreached> {
         let (peers, known) = folder.peers_now()?;
         let (site, known) = (&peers[peer as usize], &known[peer as usize]);
-        if let Some(reason) = folder.revoked(&known.pin) {
-            return Err(Unreached::Revoked(reason));
-        }
+        // A key that was revoked is not believed, also while another one is.
+        let known = match (folder.revoked(&known.pin), known.next) {
+            (None, None) => known.clone(),
+            (None, Some(next)) => {
+                let next = folder.revoked(&next).is_none().then_some(next);
+                Known { next, ..known.clone() }
+            }
+            (Some(_), Some(next)) if folder.revoked(&next).is_none() => {
+                Known { pin: next, next: None, ..known.clone() }
+            }
+            (Some(reason), _) => return Err(Unreached::Revoked(reason)),
+        };
         Ok(Self {
             address: site.address.clone().ok_or(Unreached::NoAddress)?,
             name: ServerName::try_from(site.name.clone()).map_err(Unreached::Name)?,
-            config: Identity::read(&folder.path)?.client(known)?,
+            config: Identity::read(&folder.path)?.client(&known)?,
         })
     }
 
@@ -103,7 +108,7 @@ pub fn reach(folder: &Folder, peer: usize) -> Result<(), Unreached> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Unreached::System)?.block_on(async {
         let target = Target::read(folder, peer as u32)?;
-        let mut stream = target.call(&Tcp).await?;
+        let mut stream = target.call(&Tcp::of(folder)).await?;
         // The other end looks at our certificate after we have seen its own: what it says first is
         // its verdict.
         let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| Unreached::Silence)?;

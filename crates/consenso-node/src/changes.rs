@@ -11,6 +11,13 @@
 //! a node looks for a promise before every draft, so whatever was being drafted meanwhile is of an
 //! exchange before.
 //!
+//! # Who disagrees
+//! An end may take its promise back ([`withdraw`]) and complete the exchange, while somebody who has
+//! the text with all signatures applies it later. The text holds then, everywhere: the end that is
+//! past the exchange takes it up and does not begin the edge, and says so. The other end waits for
+//! it until the sites agree that the two **part**: from each one's next exchange on the edge is gone
+//! without.
+//!
 //! # What an edge weighs
 //! Half of the smaller of the two ends' own weights, which both give up: the matrix stays symmetric
 //! and doubly stochastic with a positive diagonal, and nobody else's row changes.
@@ -25,7 +32,7 @@ use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
 use crate::frame::{Hex, sha256, unhex};
 use crate::identity::{self, Identity, public_key};
-use crate::seal::Sealer;
+use crate::release_signature::Sealer;
 use crate::store::{Entry, Row, Store};
 use consenso_engine::experiment::Experiment;
 use consenso_engine::graph::{Graph, Mixing};
@@ -37,6 +44,8 @@ use std::path::{Path, PathBuf};
 /// An edge that was added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Added {
+    /// The agreement's number.
+    pub(crate) number: u32,
     pub(crate) ends: (u32, u32),
     pub(crate) from: u32,
     pub(crate) weight: f64,
@@ -63,9 +72,44 @@ pub(crate) fn added(folder: &Folder, graph: &Graph, agreements: &[Agreement]) ->
         let (Some(a), Some(b)) = (folder.number_of(one), folder.number_of(other)) else { continue };
         let weight = own[a].min(own[b]) / 2.0;
         (own[a], own[b]) = (own[a] - weight, own[b] - weight);
-        all.push(Added { ends: (a as u32, b as u32), from: *from, weight });
+        let (number, ends) = (agreement.number, (a as u32, b as u32));
+        all.push(Added { number, ends, from: *from, weight });
     }
     all
+}
+
+/// Edges that begin in an exchange which this site had completed when it learned of them: it had
+/// taken its promise back. Their agreements hold, and the edges never begin here.
+pub(crate) fn late(folder: &Folder, rows: &[Row], study: i64, held: &[Agreement]) -> BTreeSet<u32> {
+    let me = &folder.site.name;
+    let (mut all, mut restored) = (BTreeSet::new(), None);
+    for row in rows.iter().filter(|row| row.study == study) {
+        match &row.entry {
+            // What a site that lost its disk writes down again, it had learned in time.
+            Entry::Restored { round, .. } => restored = Some(*round),
+            Entry::Changed { number, released, .. } if restored != Some(*released) => {
+                let change = held.get(*number as usize - 1).map(|agreement| &agreement.change);
+                if matches!(change, Some(Change::Edge { one, other, from })
+                    if [one, other].contains(&me) && released > from)
+                {
+                    all.insert(*number);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Agent numbers of sites that a site was made a neighbour of, and is no more.
+pub(crate) fn parted(folder: &Folder, agreements: &[Agreement]) -> Vec<u32> {
+    let me = &folder.site.name;
+    let from = |agreement: &Agreement| match &agreement.change {
+        Change::Part { one, other } if one == me => folder.number_of(other),
+        Change::Part { one, other } if other == me => folder.number_of(one),
+        _ => None,
+    };
+    agreements.iter().filter_map(from).map(|site| site as u32).collect()
 }
 
 fn refused(message: String) -> NodeError {
@@ -139,6 +183,26 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
                 }));
             }
         }
+        Change::Part { one, other } => {
+            let (a, b) = (seat(one)? as u32, seat(other)? as u32);
+            agent.may_go_without()?;
+            let left: Vec<Added> =
+                edges.iter().filter(|edge| edge.beside(a) != Some(b)).copied().collect();
+            let again = folder.agreements.iter().any(|held| held.change == *change);
+            if left.len() == edges.len() || again {
+                return Err(refused(format!(
+                    "no agreement has made {one} and {other} neighbours: only such an edge can be taken back"
+                )));
+            }
+            let stays = |i: &usize| left_study(folder, *i).is_none();
+            let remaining = (0..folder.peers.len()).filter(stays).collect();
+            if let Some(lost) = apart(graph, &left, &remaining) {
+                return Err(refused(format!(
+                    "without this edge nothing connects {} and {}: they would end with two models",
+                    folder.peers[lost.0].name, folder.peers[lost.1].name
+                )));
+            }
+        }
         Change::Edge { one, other, from } => {
             let (a, b) = (seat(one)?, seat(other)?);
             let there = graph.neighbours(a).contains(&(b as u32))
@@ -167,6 +231,11 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
         }
     }
     Ok(())
+}
+
+/// By which agreement a site left, by its agent number.
+fn left_study(folder: &Folder, site: usize) -> Option<u32> {
+    left(&folder.agreements, &folder.peers[site].name)
 }
 
 /// Two of the remaining sites that nothing connects, if there are two.
@@ -217,6 +286,8 @@ pub enum Request {
     },
     /// Two sites are to become neighbours.
     Edge(String, String, Option<u32>),
+    /// Two sites that an agreement made neighbours are to be none any more.
+    Part(String, String),
 }
 
 /// Writes down a change for all to sign, after checking that it can be.
@@ -239,6 +310,7 @@ pub fn propose(
             let chain = chain.iter().map(|der| der.as_ref().to_vec()).collect();
             Change::Replace { site: site.clone(), was, chain, address: address.clone() }
         }
+        Request::Part(one, other) => Change::Part { one: one.clone(), other: other.clone() },
         Request::Edge(one, other, from) => {
             let (agent, _) = Driven::new(experiment, folder.me)?;
             let (last, done) = (agent.last(), released(folder)?);
@@ -261,10 +333,12 @@ pub fn propose(
 /// The public key that a neighbour showed this site, whose pin is the one it has in `peers.toml`.
 fn key_of(folder: &Folder, site: &str) -> Result<Vec<u8>, NodeError> {
     let pin = folder.number_of(site).map(|i| folder.peers[i].pin.clone());
-    let log = folder.path.join(crate::audit_log::FILE);
-    let lines =
-        std::fs::File::open(&log).ok().map(|file| std::io::BufReader::new(file).split(b'\n'));
-    let found = lines.into_iter().flatten().map_while(Result::ok).find_map(|line| {
+    let files = crate::audit_log::files(&folder.path);
+    let lines = files
+        .iter()
+        .filter_map(|log| std::fs::File::open(log).ok())
+        .flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
+    let found = { lines }.find_map(|line| {
         let line: serde_json::Value = serde_json::from_slice(&line).ok()?;
         let key = unhex(line["key"].as_str().filter(|_| line["peer"] == site)?)?;
         (Some(Hex(&sha256(&[&key])).to_string()) == pin).then_some(key)
@@ -331,7 +405,7 @@ pub fn sign(
     let identity = Identity::read(&folder.path)?;
     let key = public_key(identity.certificate())?;
     let seal = Sealer::new(&identity)?.sign(agreement.body().as_bytes());
-    let seal = seal.ok_or_else(|| refused("the site's key did not sign".into()))?;
+    let seal = seal.map_err(|e| refused(format!("the site's key did not sign: {e}")))?;
     let signature = Signature { site: me.clone(), key, seal };
     agreement.is_its_own(&signature, &listed, &folder.agreements, &[]).map_err(|wrong| {
         refused(format!(
@@ -439,7 +513,7 @@ pub(crate) fn held(folder: &Folder, rows: &[Row], study: i64) -> Result<Vec<Agre
     let mut all = Vec::new();
     for row in rows.iter().filter(|row| row.study == study) {
         let Entry::Changed { number, agreement: text, .. } = &row.entry else { continue };
-        let known = Agreement::parse(text)
+        let known = Agreement::parse_kept(text)
             .map_err(|what| refused(format!("state.db: agreement {number} {what}")))?;
         match folder.agreements.get(all.len()) {
             Some(file) if file.hash() == known.hash() => {}

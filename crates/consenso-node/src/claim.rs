@@ -140,8 +140,13 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, charge: &ChargeRow) {
-        let gaussian =
-            |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
+        let gaussian = |e: &Event| {
+            e.count == 1
+                && matches!(
+                    e.mechanism,
+                    Mechanism::Gaussian { .. } | Mechanism::SampledGaussian { .. }
+                )
+        };
         match serde_json::to_string(charge) {
             Ok(key) if charge.values().all(gaussian) => {
                 self.counted.entry(key).or_insert_with(|| (charge.clone(), 0)).1 += 1;
@@ -204,9 +209,9 @@ impl Auditor {
             }
             Entry::Changed { number, change, agreement, .. } => {
                 // Whose keys these are was checked when it was taken up.
-                match Agreement::parse(agreement) {
+                match Agreement::parse_kept(agreement) {
                     Ok(read)
-                        if read.is_sound()
+                        if !read.signatures.is_empty()
                             && (read.number, read.change.to_string())
                                 == (*number, change.clone()) =>
                     {

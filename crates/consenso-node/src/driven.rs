@@ -9,10 +9,10 @@
 //! apart, and all neighbours have the same frame; a round that is tried again without somebody has
 //! numbers of its own (see [`MaskedSums`]).
 
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, Origin};
 use crate::progress::Convergence;
 use bytes::Bytes;
-use consenso_engine::Fault;
+use consenso_engine::ConfigError;
 use consenso_engine::agent::{
     AbsenceError, Agent, Checkpoint, Effect, Exchange, JoinError, Message, RejoinError,
     RestoreError, Vectors,
@@ -22,6 +22,7 @@ use consenso_engine::gate::{Charge, Label, Round, StopReason};
 use consenso_engine::random::Seed;
 use consenso_engine::sharing::{MaskedMessage, MaskedSums, SecretShares};
 use consenso_engine::sharing::{Phase, ShareError, ShareMessage, ShareRefusal};
+use std::collections::BTreeMap;
 
 /// What an agent wants done.
 pub(crate) enum Wanted {
@@ -125,7 +126,7 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
     const ADDRESSED: bool = false;
 
     /// The bytes of what an agent sends in an exchange, everybody's parts one after the other.
-    fn bytes(exchange: u32, messages: &[Self::Message]) -> Bytes;
+    fn bytes(exchange: u32, messages: &[Self::Message], vouched: &Vouched) -> Bytes;
 
     /// The message in a frame on the edge to `peer`, and the exchange that it is for.
     fn message(
@@ -176,13 +177,18 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
     fn taking_part(_agent: &Agent<Self>) -> Option<usize> {
         None
     }
+
+    /// Exchanges of a round.
+    fn exchanges(_agent: &Agent<Self>) -> u32 {
+        1
+    }
 }
 
 impl Framed for Vectors {
     type Seen = Apart;
     const SHARED: bool = false;
 
-    fn bytes(exchange: u32, messages: &[Message]) -> Bytes {
+    fn bytes(exchange: u32, messages: &[Message], _: &Vouched) -> Bytes {
         let [message] = messages else { unreachable!("one message an exchange") };
         frame::release(message.from(), exchange, message.values())
     }
@@ -213,7 +219,7 @@ impl Framed for SecretShares {
     const SHARED: bool = true;
     const ADDRESSED: bool = true;
 
-    fn bytes(exchange: u32, messages: &[ShareMessage]) -> Bytes {
+    fn bytes(exchange: u32, messages: &[ShareMessage], _: &Vouched) -> Bytes {
         let one = |m: &ShareMessage| frame::words(m.from(), m.to(), exchange, m.words());
         messages.iter().map(one).collect::<Vec<_>>().concat().into()
     }
@@ -251,9 +257,24 @@ impl Framed for MaskedSums {
     const SHARED: bool = true;
     const MASKED: bool = true;
 
-    fn bytes(exchange: u32, messages: &[MaskedMessage]) -> Bytes {
+    fn bytes(exchange: u32, messages: &[MaskedMessage], vouched: &Vouched) -> Bytes {
         let [message] = messages else { unreachable!("one message an exchange") };
-        frame::masked(exchange, message)
+        let (hop, label) = (message.hop(), message.label());
+        if hop == 1 {
+            return frame::masked(exchange, message);
+        }
+        let since = message.since().iter().map(|round| round.0);
+        let first = exchange.saturating_sub(hop - 1);
+        let origin = |(whose, _): &(u32, _)| vouched.get(&(first, *whose)).cloned();
+        Frame::Passed {
+            from: message.from(),
+            exchange,
+            round: label.round().0,
+            hop,
+            gone: label.dropped().iter().copied().zip(since).collect(),
+            origins: message.vectors().iter().filter_map(origin).collect(),
+        }
+        .encode()
     }
 
     fn message(
@@ -261,8 +282,16 @@ impl Framed for MaskedSums {
         peer: u32,
         frame: Frame,
     ) -> Result<(u32, MaskedMessage), Untaken> {
-        let Frame::Masked { from, exchange, round, hop, gone, before, vectors } = frame else {
-            return Err(Untaken::OutOfPlace);
+        let (from, exchange, round, hop, gone, before, vectors) = match frame {
+            Frame::Masked { hop, .. } if hop != 1 => return Err(Untaken::Unvouched),
+            Frame::Masked { from, exchange, round, hop, gone, before, vectors } => {
+                (from, exchange, round, hop, gone, before, vectors)
+            }
+            Frame::Passed { from, exchange, round, hop, gone, origins } => {
+                let vectors = vectors_of(round, hop, exchange, &gone, &origins)?;
+                (from, exchange, round, hop, gone, None, vectors)
+            }
+            _ => return Err(Untaken::OutOfPlace),
         };
         if from != peer {
             return Err(Untaken::Misplaced { what: "masked vectors", from, peer });
@@ -304,6 +333,54 @@ impl Framed for MaskedSums {
     fn taking_part(agent: &Agent<Self>) -> Option<usize> {
         Some(agent.agents() - agent.away().len())
     }
+
+    fn exchanges(agent: &Agent<Self>) -> u32 {
+        agent.hops()
+    }
+}
+
+/// Masked vectors as their origins signed them, by the number of the round's first exchange and by
+/// whose they are.
+pub(crate) type Vouched = BTreeMap<(u32, u32), Origin>;
+
+/// Whose vector a frame with which a round begins has, and in which exchange, if it is such a frame.
+pub(crate) fn origin_of(frame: &[u8]) -> Option<(u32, u32)> {
+    match Frame::decode(frame) {
+        Ok(Frame::Masked { from, exchange, hop: 1, vectors, .. })
+            if vectors.len() == 1 && vectors[0].0 == from =>
+        {
+            Some((exchange, from))
+        }
+        _ => None,
+    }
+}
+
+/// Vectors with whose they are.
+type WordsOf = Vec<(u32, std::sync::Arc<[u64]>)>;
+
+/// The vectors that somebody passes on: each from the first exchange of this round, under the same
+/// label.
+fn vectors_of(
+    round: u32,
+    hop: u32,
+    exchange: u32,
+    gone: &[(u32, u32)],
+    origins: &[Origin],
+) -> Result<WordsOf, Untaken> {
+    let first = exchange.checked_sub(hop.max(2) - 1);
+    let of_label = |there: &[(u32, u32)]| there.iter().map(|g| g.0).eq(gone.iter().map(|g| g.0));
+    let one = |origin: &Origin| match Frame::decode(&origin.frame) {
+        Ok(Frame::Masked { from, exchange, round: its, hop: 1, gone, mut vectors, .. })
+            if (its, Some(exchange)) == (round, first)
+                && vectors.len() == 1
+                && vectors[0].0 == from
+                && of_label(&gone) =>
+        {
+            Ok(vectors.swap_remove(0))
+        }
+        _ => Err(Untaken::OtherRound),
+    };
+    origins.iter().map(one).collect()
 }
 
 /// Why a frame was not taken; the agent is as it was.
@@ -318,6 +395,12 @@ pub(crate) enum Untaken {
     /// Its number is not that of what it says it is.
     #[error("exchange {exchange} is not number {hop} of round {round}")]
     Misnumbered { exchange: u32, hop: u32, round: u32 },
+    /// It passes vectors on without what their origins signed.
+    #[error("vectors of others without the signatures of whose they are")]
+    Unvouched,
+    /// It passes on what is no vector of this round.
+    #[error("it passes on what nobody sent in the first exchange of this round")]
+    OtherRound,
     /// The agent refused the message.
     #[error(transparent)]
     Refused(Box<dyn std::error::Error + Send + Sync>),
@@ -327,9 +410,10 @@ pub(crate) enum Untaken {
 pub(crate) struct Driven(Box<dyn Drive>);
 
 impl Driven {
-    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), Fault> {
+    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), ConfigError> {
         fn driven<E: Framed>(agent: Agent<E>) -> Driven {
-            Driven(Box::new(Seated { agent, seen: E::Seen::default() }))
+            let (seen, vouched) = (E::Seen::default(), Vouched::new());
+            Driven(Box::new(Seated { agent, seen, vouched }))
         }
         if experiment.is_masked() {
             let MaskedSite { agent, plan } = experiment.masked_site(me)?;
@@ -432,9 +516,6 @@ pub(crate) trait Drive: Send + Sync {
     /// Neighbours that it gets or got after the start, each with its first exchange.
     fn joined(&self) -> Vec<(u32, u32)>;
 
-    /// Whether the run failed because of what somebody else shared.
-    fn is_forged(&self) -> bool;
-
     /// Whether vectors leave in shares or under masks, and not as they are.
     fn is_shared(&self) -> bool;
 
@@ -474,6 +555,12 @@ pub(crate) trait Drive: Send + Sync {
     /// nothing.
     fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken>;
 
+    /// The masked vector of a site as it signed it, by the number of the exchange and whose it is.
+    fn vouched(&self, of: (u32, u32)) -> Option<&Origin>;
+
+    /// Keeps masked vectors as they were signed, for as long as they may have to be passed on.
+    fn vouch(&mut self, all: Vec<((u32, u32), Origin)>);
+
     /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange;
     /// see [`Self::handle`].
     fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, Untaken> {
@@ -495,6 +582,8 @@ pub(crate) trait Drive: Send + Sync {
 struct Seated<E: Framed> {
     agent: Agent<E>,
     seen: E::Seen,
+    /// What can be passed on.
+    vouched: Vouched,
 }
 
 impl<E: Framed> Drive for Seated<E> {
@@ -585,13 +674,6 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.joined()
     }
 
-    fn is_forged(&self) -> bool {
-        matches!(
-            self.agent.failure(),
-            Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. })
-        )
-    }
-
     fn is_shared(&self) -> bool {
         E::SHARED
     }
@@ -635,7 +717,7 @@ impl<E: Framed> Drive for Seated<E> {
         E::look(&self.agent, &mut self.seen);
         Ok(effect.map(|effect| match effect {
             Effect::Charge { exchange, charge } => {
-                let bytes = E::bytes(exchange, &self.agent.take_messages());
+                let bytes = E::bytes(exchange, &self.agent.take_messages(), &self.vouched);
                 Wanted::Commit { round: exchange, bytes, charge }
             }
             Effect::Send(_) => Wanted::Nothing,
@@ -652,6 +734,22 @@ impl<E: Framed> Drive for Seated<E> {
         let length = bytes.len() / neighbours.len();
         let part = bytes.slice(place * length..(place + 1) * length);
         (frame::receiver(&part) == Some(neighbour)).then_some(part)
+    }
+
+    fn vouched(&self, of: (u32, u32)) -> Option<&Origin> {
+        self.vouched.get(&of)
+    }
+
+    fn vouch(&mut self, all: Vec<((u32, u32), Origin)>) {
+        let newest = all.iter().map(|((exchange, _), _)| *exchange).max();
+        for (of, origin) in all {
+            self.vouched.entry(of).or_insert(origin);
+        }
+        // A neighbour is one exchange ahead at most, so two rounds' worth of exchanges behind the
+        // newest nobody asks for anything.
+        if let Some(before) = newest.and_then(|n| n.checked_sub(2 * E::exchanges(&self.agent))) {
+            self.vouched.retain(|(exchange, _), _| *exchange > before);
+        }
     }
 
     fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken> {
@@ -772,7 +870,7 @@ mod tests {
                             .into_iter()
                             .filter_map(|j| Some((me as u32, j, agent.part(j, &bytes)?))),
                     ),
-                    Err(words) => ends.push((words, agent.is_forged())),
+                    Err(words) => ends.push((words.to_string(), words.is_about_others())),
                     _ => {}
                 }
             }
@@ -788,10 +886,7 @@ mod tests {
         }
         assert!(ends.len() >= 3, "{ends:?}");
         for (words, forged) in ends {
-            assert!(
-                forged && words.to_string().contains("somebody sent what is no share"),
-                "{words}"
-            );
+            assert!(forged && words.contains("somebody sent what is no share"), "{words}");
         }
     }
 

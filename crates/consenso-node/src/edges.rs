@@ -73,7 +73,7 @@ pub(crate) enum EdgeError {
 
 /// What the file holds.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct EdgeFile {
     study: Digest,
     edges: BTreeMap<u32, Known>,
 }
@@ -107,7 +107,7 @@ impl Edges {
     fn read(path: PathBuf, study: Digest, me: u32) -> io::Result<Self> {
         let known = match std::fs::read(&path) {
             Ok(bytes) => {
-                let kept: Kept = serde_json::from_slice(&bytes)?;
+                let kept: EdgeFile = serde_json::from_slice(&bytes)?;
                 // Of a ledger that is gone.
                 if kept.study == study { kept.edges } else { BTreeMap::new() }
             }
@@ -195,7 +195,7 @@ impl Edges {
     }
 
     fn save(&self) -> Result<(), EdgeError> {
-        let kept = Kept { study: self.study, edges: self.known.clone() };
+        let kept = EdgeFile { study: self.study, edges: self.known.clone() };
         let written = || {
             let text = serde_json::to_vec(&kept)?;
             let new = self.path.with_extension("new");

@@ -6,12 +6,13 @@
 //! received with J's signatures: two statements that J signed about one round with different hashes
 //! are a proof, and J is refused with it; a statement without a valid signature makes whoever
 //! passed it on the liar. A site that no two neighbours of each other have in common is not watched
-//! by this, nor is a release that is a share, which is different for everybody by design.
+//! by this, nor is a release that is a share, which is different for everybody by design. Masked
+//! vectors are the same for all neighbours and are compared.
 
-use crate::frame::{Digest, Told, blake3};
-use crate::seal::Seal;
+use crate::frame::{Digest, SignedReceipt, blake3};
+use crate::release_signature::ReleaseSignature;
 use consenso_engine::graph::Graph;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Neighbours in common that are compared at most: what fits one frame.
 const MOST: usize = 32;
@@ -20,14 +21,21 @@ const MOST: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) blake3: Digest,
-    pub(crate) seal: Seal,
+    pub(crate) seal: ReleaseSignature,
 }
 
 /// What was received in the last rounds, by this site and, as a hash, by its neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
+    me: u32,
+    /// Who is whose neighbour, this site's and theirs.
+    graph: BTreeMap<u32, BTreeSet<u32>>,
     /// The neighbours that this site has in common with each of its neighbours.
     common: BTreeMap<u32, Vec<u32>>,
+    /// The last round that was compared with each neighbour to the end.
+    compared: BTreeMap<u32, u32>,
+    /// Neighbours that received something else, and have not said yet what.
+    differs: BTreeSet<u32>,
     mine: VecDeque<(u32, BTreeMap<u32, Received>)>,
     theirs: BTreeMap<u32, VecDeque<(u32, Digest)>>,
     /// How many rounds apart neighbours may be beside the one that they always may.
@@ -45,21 +53,53 @@ pub(crate) enum Verdict {
 
 impl Watch {
     pub(crate) fn new(graph: &Graph, me: usize, apart: usize) -> Self {
-        let mine = graph.neighbours(me);
-        let common = |&peer: &u32| {
-            let theirs = graph.neighbours(peer as usize);
-            let both = mine.iter().copied().filter(|j| theirs.binary_search(j).is_ok()).take(MOST);
-            (peer, both.collect::<Vec<u32>>())
+        let of = |j: usize| graph.neighbours(j).iter().copied().collect::<BTreeSet<u32>>();
+        let graph = (0..graph.agents()).map(|j| (j as u32, of(j))).collect();
+        let mut watch = Self { me: me as u32, graph, apart, ..Self::default() };
+        watch.find_common();
+        watch
+    }
+
+    /// Two sites have become neighbours. What came before is compared no more where one of them has
+    /// nothing of it.
+    pub(crate) fn join(&mut self, one: u32, other: u32) {
+        self.graph.entry(one).or_default().insert(other);
+        self.graph.entry(other).or_default().insert(one);
+        self.find_common();
+    }
+
+    fn find_common(&mut self) {
+        let mine = self.graph.get(&self.me).cloned().unwrap_or_default();
+        let common = |peer: &u32| {
+            let both = mine.intersection(self.graph.get(peer)?).copied().take(MOST);
+            let both: Vec<u32> = both.collect();
+            (!both.is_empty()).then_some((*peer, both))
         };
-        let common = mine.iter().map(common).filter(|(_, both)| !both.is_empty()).collect();
-        Self { common, apart, ..Self::default() }
+        self.common = mine.iter().filter_map(common).collect();
     }
 
     /// A site takes part no more: nobody waits for what it sent to both.
     pub(crate) fn without(&mut self, site: u32) {
-        self.common.remove(&site);
-        self.common.values_mut().for_each(|both| both.retain(|j| *j != site));
-        self.common.retain(|_, both| !both.is_empty());
+        self.graph.remove(&site);
+        self.graph.values_mut().for_each(|all| {
+            all.remove(&site);
+        });
+        self.find_common();
+        self.differs.remove(&site);
+    }
+
+    /// Neighbours with which a round could be compared and was not yet, to the end.
+    pub(crate) fn uncompared(&self, round: u32) -> BTreeSet<u32> {
+        let open = |peer: &u32| {
+            let behind = self.compared.get(peer).is_none_or(|done| *done < round);
+            behind && self.summary(*peer, round).is_some()
+        };
+        self.common.keys().copied().filter(open).chain(self.differs.iter().copied()).collect()
+    }
+
+    /// Whether what a site sends is compared with this neighbour.
+    pub(crate) fn watches(&self, peer: u32, site: u32) -> bool {
+        self.common.get(&peer).is_some_and(|common| common.contains(&site))
     }
 
     /// Keeps what a neighbour sent. A neighbour can be a round ahead, and another a round behind.
@@ -79,6 +119,11 @@ impl Watch {
 
     fn of(&self, round: u32) -> Option<&BTreeMap<u32, Received>> {
         self.mine.iter().find(|(r, _)| *r == round).map(|(_, all)| all)
+    }
+
+    /// Whether what a neighbour sent in a round is known.
+    pub(crate) fn knows(&self, from: u32, round: u32) -> bool {
+        self.of(round).is_some_and(|all| all.contains_key(&from))
     }
 
     /// One hash over what all neighbours in common with `peer` sent in a round; `None` where there
@@ -106,30 +151,35 @@ impl Watch {
     /// the round. Each is named once.
     pub(crate) fn disagreements(&mut self, complete: u32) -> Vec<(u32, u32)> {
         let mut found = Vec::new();
-        let mut theirs = std::mem::take(&mut self.theirs);
-        for (&peer, all) in &mut theirs {
-            all.retain(|&(round, summary)| {
+        for (peer, all) in std::mem::take(&mut self.theirs) {
+            let mut later = VecDeque::new();
+            for (round, summary) in all {
                 let Some(mine) = self.summary(peer, round).filter(|_| round <= complete) else {
-                    return round > complete;
+                    if round > complete {
+                        later.push_back((round, summary));
+                    }
+                    continue;
                 };
+                let compared = self.compared.entry(peer).or_default();
+                *compared = round.max(*compared);
                 if mine != summary {
+                    self.differs.insert(peer);
                     found.push((peer, round));
                 }
-                false
-            });
+            }
+            self.theirs.insert(peer, later);
         }
-        self.theirs = theirs;
         found
     }
 
     /// What this site received in a round from those it has in common with `peer`.
-    pub(crate) fn told(&self, peer: u32, round: u32) -> Vec<Told> {
+    pub(crate) fn told(&self, peer: u32, round: u32) -> Vec<SignedReceipt> {
         let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else {
             return Vec::new();
         };
         let one = |&about: &u32| {
             let Received { blake3, seal } = all.get(&about)?.clone();
-            Some(Told { about, blake3, seal })
+            Some(SignedReceipt { about, blake3, seal })
         };
         common.iter().filter_map(one).collect()
     }
@@ -137,12 +187,19 @@ impl Watch {
     /// Compares what `peer` says it received in a round with what this site did. `signed` says
     /// whether a site signed that.
     pub(crate) fn judge(
-        &self,
+        &mut self,
         peer: u32,
         round: u32,
-        told: &[Told],
-        signed: impl Fn(&Told) -> bool,
+        told: &[SignedReceipt],
+        signed: impl Fn(&SignedReceipt) -> bool,
     ) -> Vec<Verdict> {
+        self.differs.remove(&peer);
+        // Its summary of that round says nothing more.
+        if let Some(all) = self.theirs.get_mut(&peer) {
+            all.retain(|(r, _)| *r != round);
+        }
+        let compared = self.compared.entry(peer).or_default();
+        *compared = round.max(*compared);
         let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else {
             return Vec::new();
         };
@@ -165,7 +222,10 @@ mod tests {
     use super::*;
 
     fn received(hash: u8) -> Received {
-        Received { blake3: [hash; 32], seal: Seal { scheme: 0x0807, signature: vec![hash].into() } }
+        Received {
+            blake3: [hash; 32],
+            seal: ReleaseSignature { scheme: 0x0807, signature: vec![hash].into() },
+        }
     }
 
     #[test]

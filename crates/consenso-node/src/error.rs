@@ -5,7 +5,7 @@ use crate::claim::AuditError;
 use crate::folder::FolderError;
 use crate::identity::IdentityError;
 use crate::store::StoreError;
-use consenso_engine::Fault;
+use consenso_engine::ConfigError;
 use consenso_engine::agent::{AbsenceError, JoinError, RejoinError, RestoreError};
 use consenso_engine::gate::Round;
 use consenso_ledger::LedgerError;
@@ -27,7 +27,7 @@ pub enum NodeError {
     Experiment(String),
     /// The experiment gives this site no agent.
     #[error(transparent)]
-    Unfit(#[from] Fault),
+    Unfit(#[from] ConfigError),
     /// The algorithm cannot go on without a neighbour.
     #[error(transparent)]
     Absence(#[from] AbsenceError),
@@ -144,6 +144,32 @@ pub enum NodeError {
         /// What it said.
         what: String,
     },
+    /// The site's own signer does not sign.
+    #[error(
+        "this site's signer has not signed for {seconds:.0} s ({reason}), and neighbours wait for its releases; the state is kept, and a new start goes on from round {round}"
+    )]
+    Signer {
+        /// What it says.
+        reason: String,
+        /// For how long.
+        seconds: f64,
+        /// Where the run stands.
+        round: Round,
+    },
+    /// An agreement that this site signed, and waits for, holds nowhere.
+    #[error(
+        "agreement {number} ({change}), which this site signed, has not come for {seconds:.0} s, and without it or its withdrawal round {round} cannot end; the state is kept\n  help: consenso network change apply SITE_DIR FILE, where somebody has it with all signatures; or consenso network change withdraw SITE_DIR, if nobody will apply it"
+    )]
+    Unapplied {
+        /// Its number.
+        number: u32,
+        /// What it changes.
+        change: String,
+        /// For how long.
+        seconds: f64,
+        /// Where the run stands.
+        round: Round,
+    },
     /// A secret-shared round cannot be what its shares add up to.
     #[error("{0}")]
     Shares(String),
@@ -211,6 +237,8 @@ impl NodeError {
             // Others may come back, or tell the truth next time.
             Self::Away { .. }
             | Self::Alone { .. }
+            | Self::Signer { .. }
+            | Self::Unapplied { .. }
             | Self::Forgot { .. }
             | Self::OutOfRange { .. } => false,
             Self::Shares(_) | Self::Unanswered { .. } | Self::Contradicted { .. } => false,

@@ -181,6 +181,13 @@ pub struct SiteFile {
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
+    /// An HTTP proxy that calls go through (CONNECT): `http://[user:password@]host:port`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// How large `audit.jsonl` may become before it is renamed (`audit.1.jsonl`, …) and another one
+    /// begins; never, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_megabytes: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -227,6 +234,8 @@ impl SiteFile {
             group_reads_key: false,
             signer: Vec::new(),
             witness: None,
+            proxy: None,
+            log_megabytes: None,
         }
     }
 }
@@ -242,8 +251,18 @@ pub struct Peer {
     pub address: Option<String>,
     /// SHA-256 of its public key.
     pub pin: String,
+    /// The same of the key that it will have next: while keys are replaced both are believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_pin: Option<String>,
     /// How many records it has: public, and part of what all agree on.
     pub records: usize,
+}
+
+impl Peer {
+    /// The pins of its keys, as they are written.
+    pub fn pins(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.pin.as_str()).chain(self.next_pin.as_deref())
+    }
 }
 
 /// `peers.toml`.
@@ -298,6 +317,9 @@ impl Folder {
         for (key, address) in [("listen", &site.listen), ("metrics", &site.metrics)] {
             let checked = address.as_deref().map_or(Ok(()), check_address);
             checked.map_err(|message| wrong(SITE, format!("{key}: {message}")))?;
+        }
+        if let Some(Err(message)) = site.proxy.as_deref().map(crate::proxy::Proxy::parse) {
+            return Err(wrong(SITE, format!("proxy: {message}")));
         }
         if site.least_sites < 2 {
             let message =
@@ -454,7 +476,8 @@ pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
         check_name(&peer.name).map_err(|e| wrong(e.to_string()))?;
         let checked = peer.address.as_deref().map_or(Ok(()), check_address);
         checked.map_err(|message| wrong(format!("address of {}: {message}", peer.name)))?;
-        if peers[..index].iter().any(|other| other.name == peer.name || other.pin == peer.pin) {
+        let shares = |other: &Peer| other.pins().any(|pin| peer.pins().any(|own| own == pin));
+        if peers[..index].iter().any(|other| other.name == peer.name || shares(other)) {
             return Err(wrong(format!("two sites have the name or the pin of {}", peer.name)));
         }
     }
@@ -464,12 +487,15 @@ pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
 /// The sites' names and pins.
 pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<Known>, FolderError> {
     let one = |peer: &Peer| {
-        let pin = unhex(&peer.pin).and_then(|bytes| Digest::try_from(bytes).ok());
-        let pin = pin.ok_or_else(|| FolderError::Content {
-            path: folder.join(PEERS),
-            message: format!("the pin of {} must be 64 hexadecimal digits", peer.name),
-        })?;
-        Ok(Known { name: peer.name.clone(), pin })
+        let digest = |pin: &str| {
+            let pin = unhex(pin).and_then(|bytes| Digest::try_from(bytes).ok());
+            pin.ok_or_else(|| FolderError::Content {
+                path: folder.join(PEERS),
+                message: format!("the pin of {} must be 64 hexadecimal digits", peer.name),
+            })
+        };
+        let next = peer.next_pin.as_deref().map(digest).transpose()?;
+        Ok(Known { name: peer.name.clone(), pin: digest(&peer.pin)?, next })
     };
     peers.iter().map(one).collect()
 }

@@ -5,19 +5,19 @@
 //! so that two versions can always tell each other apart. A frame has exactly the length its kind
 //! says; whatever else arrives is an error, not a guess.
 
-use crate::seal::{MAX_SIGNATURE, Seal};
+use crate::release_signature::{MAX_SIGNATURE, ReleaseSignature};
 use bytes::Bytes;
 use consenso_engine::gate::{Label, Round};
 use consenso_engine::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
 
-/// The version of everything below. A peer of the version before is spoken to in its own; all
-/// others are refused.
-pub const VERSION: u16 = 2;
-
-/// The version before: the same without signed releases.
-pub const VERSION_BEFORE: u16 = 1;
+/// The version of everything below; all others are refused.
+///
+/// What a version made mandatory cannot be left out by saying an earlier one: version 1 had no
+/// signatures under releases, and whoever spoke it could tell every neighbour something else; in
+/// version 2 masked vectors were passed on without the signature of whose they are.
+pub const VERSION: u16 = 3;
 
 /// Longest text of a refusal.
 const MAX_REASON: usize = 400;
@@ -70,8 +70,8 @@ pub enum Frame {
         /// The words.
         words: Arc<[u64]>,
     },
-    /// Masked vectors on their way to everybody: in the first exchange of a round the sender's own,
-    /// later those that it heard of for the first time.
+    /// The sender's masked vector, with which a round begins; after the end only what the last round
+    /// revealed.
     Masked {
         /// Agent number of the sender.
         from: u32,
@@ -88,6 +88,21 @@ pub enum Frame {
         /// Whose vectors, and their words.
         vectors: Vec<(u32, Arc<[u64]>)>,
     },
+    /// Masked vectors of others that the sender has just heard of, each as its origin signed it.
+    Passed {
+        /// Agent number of the sender.
+        from: u32,
+        /// The number of the exchange.
+        exchange: u32,
+        /// The round.
+        round: u32,
+        /// Which exchange of the round, from 2.
+        hop: u32,
+        /// Who was given up, with the first round whose sum each is not in.
+        gone: Vec<(u32, u32)>,
+        /// The vectors.
+        origins: Vec<Origin>,
+    },
     /// The sender has all releases up to this round, durably.
     Ack {
         /// The round.
@@ -95,11 +110,11 @@ pub enum Frame {
     },
     /// The sender's signature under its release of this exchange, which follows. From version 2 on,
     /// as everything below.
-    Seal {
+    ReleaseSignature {
         /// The exchange.
         round: u32,
         /// The signature.
-        seal: Seal,
+        seal: ReleaseSignature,
     },
     /// One hash over what the sender received in a round from the neighbours that both ends have in
     /// common.
@@ -114,7 +129,7 @@ pub enum Frame {
         /// The round.
         round: u32,
         /// By site.
-        all: Vec<Told>,
+        all: Vec<SignedReceipt>,
     },
     /// The newest release of the receiver that the sender has, as the receiver signed it: what it
     /// says in its hello, proved.
@@ -124,7 +139,7 @@ pub enum Frame {
         /// BLAKE3 of the bytes.
         blake3: Digest,
         /// The receiver's own signature.
-        seal: Seal,
+        seal: ReleaseSignature,
     },
     /// The sender lost its state: what does the receiver have of it?
     Lost,
@@ -133,7 +148,7 @@ pub enum Frame {
         /// How many more follow.
         left: u8,
         /// The receiver's own signature and the bytes it signed.
-        release: Option<(Seal, Bytes)>,
+        release: Option<(ReleaseSignature, Bytes)>,
     },
     /// A fresh X25519 key for the secret of this edge, and the proof of the one that the sender
     /// has; first on a link of a study whose neighbours share noise.
@@ -171,15 +186,27 @@ pub enum Frame {
     Bye,
 }
 
+/// A masked vector as the site whose it is said it: whoever passes it on can change nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its public key (SubjectPublicKeyInfo), which must have its pin: who is no neighbour of its
+    /// has never seen it.
+    pub key: Bytes,
+    /// Its signature under the frame.
+    pub seal: ReleaseSignature,
+    /// Its frame of the first exchange of the round.
+    pub frame: Bytes,
+}
+
 /// What somebody received from a site, as that site signed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SignedReceipt {
     /// The site.
     pub about: u32,
     /// BLAKE3 of what it sent.
     pub blake3: Digest,
     /// Its signature.
-    pub seal: Seal,
+    pub seal: ReleaseSignature,
 }
 
 /// Why bytes are not a frame.
@@ -193,7 +220,7 @@ pub enum FrameError {
     Kind(u8),
     /// A hello of another version.
     #[error(
-        "protocol version {0}, and this is version {VERSION}, which also speaks {VERSION_BEFORE}"
+        "protocol version {0}, and this study needs version {VERSION}: every release is signed, and what is passed on by its origin"
     )]
     Version(u16),
     /// Too short or too long for its kind.
@@ -231,11 +258,16 @@ const EDGE_SAME: u8 = 16;
 const MASKED: u8 = 17;
 const AGREED: u8 = 18;
 const AGREEMENT: u8 = 19;
+const PASSED: u8 = 20;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
 const WORDS_HEAD: usize = RELEASE_HEAD + 4;
 const MASKED_HEAD: usize = 1 + 8 * 4;
+const PASSED_HEAD: usize = 1 + 6 * 4;
+
+/// Longest public key that is passed on: RSA of 8192 bits.
+const MAX_KEY: usize = 1100;
 
 /// What a release has in front of it when it is given back to its sender.
 const KEPT_HEAD: usize = 1 + 1 + 4 + MAX_SIGNATURE;
@@ -286,7 +318,9 @@ pub fn words(from: u32, to: u32, round: u32, words: &[u64]) -> Bytes {
 /// The longest frame of masked vectors among so many agents, as a number of 8 bytes each.
 #[must_use]
 pub fn longest_masked(dim: usize, agents: usize) -> usize {
-    (agents + 1) * (dim + 2) + MASKED_HEAD
+    // Everybody's first frame, with a mean and all who can be given up, its key and its signature.
+    let one = MASKED_HEAD + 8 * (2 * dim + agents) + MAX_KEY + MAX_SIGNATURE + 16;
+    (PASSED_HEAD + 8 * agents + agents * one).div_ceil(8)
 }
 
 /// The bytes of masked vectors.
@@ -334,11 +368,7 @@ fn unmasked(rest: &[u8]) -> Result<Frame, FrameError> {
         return Err(FrameError::Length { found: rest.len(), expected });
     }
     let (gone, rest) = take(rest, 8 * dropped)?;
-    let gone: Vec<(u32, u32)> =
-        gone.as_chunks::<8>().0.iter().map(|pair| (number(pair), number(&pair[4..]))).collect();
-    if let Some(pair) = gone.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        return Err(FrameError::Order(pair[1].0));
-    }
+    let gone = given_up(gone)?;
     let (mean, mut rest) = take(rest, before * one)?;
     let mean = mean.as_chunks().0.iter().map(|x| f64::from_le_bytes(*x)).collect();
     let mut all = Vec::new();
@@ -358,6 +388,42 @@ fn unmasked(rest: &[u8]) -> Result<Frame, FrameError> {
         before: (before == 1).then_some(mean),
         vectors: all,
     })
+}
+
+/// Reads a frame of kind [`PASSED`], after its kind.
+fn passed(rest: &[u8]) -> Result<Frame, FrameError> {
+    let (head, rest) = take(rest, PASSED_HEAD - 1)?;
+    let at = |index: usize| number(&head[4 * index..]);
+    let (dropped, count) = (at(4) as usize, at(5) as usize);
+    let (gone, mut rest) = take(rest, dropped.saturating_mul(8))?;
+    let gone = given_up(gone)?;
+    let mut origins = Vec::new();
+    for _ in 0..count {
+        let (length, more) = take(rest, 2)?;
+        let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+        if length > MAX_KEY {
+            return Err(FrameError::Length { found: length, expected: MAX_KEY });
+        }
+        let (key, mut more) = take(more, length)?;
+        let seal = take_seal(&mut more)?;
+        let (length, more) = take(more, 4)?;
+        let (frame, more) = take(more, number(length) as usize)?;
+        rest = more;
+        let (key, frame) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(frame));
+        origins.push(Origin { key, seal, frame });
+    }
+    ended(rest)?;
+    Ok(Frame::Passed { from: at(0), exchange: at(1), round: at(2), hop: at(3), gone, origins })
+}
+
+/// Agents that were given up, with the first round whose sum each is not in.
+fn given_up(bytes: &[u8]) -> Result<Vec<(u32, u32)>, FrameError> {
+    let gone: Vec<(u32, u32)> =
+        bytes.as_chunks::<8>().0.iter().map(|pair| (number(pair), number(&pair[4..]))).collect();
+    match gone.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        Some(pair) => Err(FrameError::Order(pair[1].0)),
+        None => Ok(gone),
+    }
 }
 
 /// For whom words are; `None` for anything else.
@@ -395,6 +461,24 @@ impl Frame {
                     &MaskedMessage::received(*from, label, since, *hop, before, vectors),
                 )
             }
+            Self::Passed { from, exchange, round, hop, gone, origins } => {
+                let mut bytes = vec![PASSED];
+                let counts = [gone.len() as u32, origins.len() as u32];
+                for number in [*from, *exchange, *round, *hop].iter().chain(&counts) {
+                    bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                for number in gone.iter().flat_map(|(agent, since)| [agent, since]) {
+                    bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                for Origin { key, seal, frame } in origins {
+                    bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+                    bytes.extend_from_slice(key);
+                    put_seal(&mut bytes, seal);
+                    bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+                    bytes.extend_from_slice(frame);
+                }
+                bytes.into()
+            }
             Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
                 let mut end = reason.len().min(MAX_REASON);
@@ -404,7 +488,7 @@ impl Frame {
                 [&[REFUSED], &reason.as_bytes()[..end]].concat().into()
             }
             Self::Bye => Bytes::from_static(&[BYE]),
-            Self::Seal { round, seal } => {
+            Self::ReleaseSignature { round, seal } => {
                 let mut bytes = vec![SEAL];
                 bytes.extend_from_slice(&round.to_le_bytes());
                 put_seal(&mut bytes, seal);
@@ -472,7 +556,7 @@ impl Frame {
                     .first_chunk()
                     .ok_or(FrameError::Length { found: bytes.len(), expected: HELLO_LENGTH })?;
                 let version = u16::from_le_bytes(*version);
-                if version != VERSION && version != VERSION_BEFORE {
+                if version != VERSION {
                     return Err(FrameError::Version(version));
                 }
                 exactly(HELLO_LENGTH)?;
@@ -521,6 +605,7 @@ impl Frame {
                 })
             }
             MASKED => unmasked(rest),
+            PASSED => passed(rest),
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
             REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
             REFUSED => {
@@ -532,7 +617,7 @@ impl Frame {
                 let (round, mut rest) = take(rest, 4)?;
                 let seal = take_seal(&mut rest)?;
                 ended(rest)?;
-                Ok(Self::Seal { round: number(round), seal })
+                Ok(Self::ReleaseSignature { round: number(round), seal })
             }
             HEARD => {
                 exactly(37)?;
@@ -545,7 +630,11 @@ impl Frame {
                     let (head, more) = take(rest, 36)?;
                     rest = more;
                     let seal = take_seal(&mut rest)?;
-                    all.push(Told { about: number(head), blake3: digest(&head[4..]), seal });
+                    all.push(SignedReceipt {
+                        about: number(head),
+                        blake3: digest(&head[4..]),
+                        seal,
+                    });
                 }
                 Ok(Self::Told { round: number(round), all })
             }
@@ -610,13 +699,13 @@ fn ended(rest: &[u8]) -> Result<(), FrameError> {
     }
 }
 
-fn put_seal(bytes: &mut Vec<u8>, seal: &Seal) {
+fn put_seal(bytes: &mut Vec<u8>, seal: &ReleaseSignature) {
     bytes.extend_from_slice(&seal.scheme.to_le_bytes());
     bytes.extend_from_slice(&(seal.signature.len() as u16).to_le_bytes());
     bytes.extend_from_slice(&seal.signature);
 }
 
-fn take_seal(rest: &mut &[u8]) -> Result<Seal, FrameError> {
+fn take_seal(rest: &mut &[u8]) -> Result<ReleaseSignature, FrameError> {
     let (head, more) = take(rest, 4)?;
     let length = usize::from(u16::from_le_bytes([head[2], head[3]]));
     if length > MAX_SIGNATURE {
@@ -625,7 +714,7 @@ fn take_seal(rest: &mut &[u8]) -> Result<Seal, FrameError> {
     let (signature, more) = take(more, length)?;
     *rest = more;
     let scheme = u16::from_le_bytes([head[0], head[1]]);
-    Ok(Seal { scheme, signature: Bytes::copy_from_slice(signature) })
+    Ok(ReleaseSignature { scheme, signature: Bytes::copy_from_slice(signature) })
 }
 
 /// A digest in hexadecimal, for people and files.
@@ -654,6 +743,23 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 #[must_use]
 pub fn blake3(bytes: &[u8]) -> Digest {
     *::blake3::hash(bytes).as_bytes()
+}
+
+/// The hash that a release is signed, logged and charged by: BLAKE3 of its bytes; for vectors that are
+/// passed on, of the frame without keys and signatures, which a device may make anew each time, so
+/// that the same seed has the same hashes.
+#[must_use]
+pub fn release_hash(bytes: &[u8]) -> Digest {
+    let Some(Ok(Frame::Passed { from, exchange, round, hop, gone, mut origins })) =
+        (bytes.first() == Some(&PASSED)).then(|| Frame::decode(bytes))
+    else {
+        return blake3(bytes);
+    };
+    for origin in &mut origins {
+        origin.key.clear();
+        origin.seal = ReleaseSignature { scheme: 0, signature: Bytes::new() };
+    }
+    blake3(&Frame::Passed { from, exchange, round, hop, gone, origins }.encode())
 }
 
 /// SHA-256.
@@ -703,15 +809,21 @@ mod tests {
             });
         let seal = || {
             (any::<u16>(), prop::collection::vec(any::<u8>(), 0..100))
-                .prop_map(|(scheme, bytes)| Seal { scheme, signature: bytes.into() })
+                .prop_map(|(scheme, bytes)| ReleaseSignature { scheme, signature: bytes.into() })
         };
-        let told = (any::<u32>(), any::<Digest>(), seal()).prop_map(|(about, blake3, seal)| Told {
-            about,
-            blake3,
-            seal,
-        });
+        let origin = (prop::collection::vec(any::<u8>(), 0..60), seal(), "[ -~]{0,80}")
+            .prop_map(|(key, seal, frame)| Origin { key: key.into(), seal, frame: frame.into() });
+        let passed = (any::<[u32; 4]>(), 0usize..3, prop::collection::vec(origin, 0..4)).prop_map(
+            |([from, exchange, round, hop], gone, origins)| {
+                let gone = (0..gone as u32).map(|agent| (agent, round)).collect();
+                Frame::Passed { from, exchange, round, hop, gone, origins }
+            },
+        );
+        let told = (any::<u32>(), any::<Digest>(), seal())
+            .prop_map(|(about, blake3, seal)| SignedReceipt { about, blake3, seal });
         prop_oneof![
-            (any::<u32>(), seal()).prop_map(|(round, seal)| Frame::Seal { round, seal }),
+            (any::<u32>(), seal())
+                .prop_map(|(round, seal)| Frame::ReleaseSignature { round, seal }),
             (any::<u32>(), any::<Digest>())
                 .prop_map(|(round, summary)| Frame::Heard { round, summary }),
             (any::<u32>(), prop::collection::vec(told, 0..5))
@@ -727,6 +839,7 @@ mod tests {
             release,
             words,
             masked,
+            passed,
             any::<u32>().prop_map(|round| Frame::Ack { round }),
             "[ -~é]{0,150}".prop_map(Frame::Refused),
             Just(Frame::Bye),
@@ -737,7 +850,7 @@ mod tests {
     #[test]
     fn golden_bytes_are_those_of_the_documentation() {
         let text = include_str!("../../../docs/protocol.md");
-        let seal = || Seal { scheme: 0x0403, signature: vec![0xaa, 0xbb].into() };
+        let seal = || ReleaseSignature { scheme: 0x0403, signature: vec![0xaa, 0xbb].into() };
         let hello = |version| Hello {
             version,
             experiment: [0x11; 32],
@@ -746,8 +859,8 @@ mod tests {
             to: 2,
             have: 7,
         };
-        let told = Told { about: 2, blake3: [0x44; 32], seal: seal() };
-        let said = crate::seal::Statement {
+        let told = SignedReceipt { about: 2, blake3: [0x44; 32], seal: seal() };
+        let said = crate::release_signature::Statement {
             study: [0x11; 32],
             from: 1,
             to: None,
@@ -755,8 +868,7 @@ mod tests {
             blake3: [0x44; 32],
         };
         let frames = [
-            ("hello", Frame::Hello(hello(2))),
-            ("hello-before", Frame::Hello(hello(1))),
+            ("hello", Frame::Hello(hello(VERSION))),
             ("release", Frame::Release { from: 1, round: 3, values: [1.5, -0.25].into() }),
             ("words", Frame::Words { from: 1, to: 2, round: 3, words: [5, u64::MAX].into() }),
             (
@@ -772,21 +884,24 @@ mod tests {
                 },
             ),
             (
-                "masked-later",
-                Frame::Masked {
+                "passed",
+                Frame::Passed {
                     from: 1,
                     exchange: 2,
                     round: 1,
                     hop: 2,
-                    gone: Vec::new(),
-                    before: None,
-                    vectors: vec![(0, [5].into()), (3, [u64::MAX].into())],
+                    gone: vec![(3, 1)],
+                    origins: vec![Origin {
+                        key: vec![0xcc, 0xdd].into(),
+                        seal: seal(),
+                        frame: vec![17, 0x99].into(),
+                    }],
                 },
             ),
             ("ack", Frame::Ack { round: 7 }),
             ("refused", Frame::Refused("no".into())),
             ("bye", Frame::Bye),
-            ("seal", Frame::Seal { round: 3, seal: seal() }),
+            ("seal", Frame::ReleaseSignature { round: 3, seal: seal() }),
             ("heard", Frame::Heard { round: 3, summary: [0x33; 32] }),
             ("told", Frame::Told { round: 3, all: vec![told] }),
             ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], seal: seal() }),
@@ -825,6 +940,84 @@ mod tests {
         }
     }
 
+    /// What a neighbour can send, and why an agent stops, is on one page with what it can do to the
+    /// noise of others: a new kind of frame or reason does not compile here before it is there.
+    #[test]
+    fn the_page_about_neighbours_names_every_frame_and_every_reason_to_stop() {
+        use consenso_engine::gate::StopReason;
+        let page = include_str!("../../../docs/what-a-neighbour-can-do.md");
+        let of = |frame: &Frame| match frame {
+            Frame::Hello(_) => "Hello",
+            Frame::Release { .. } => "Release",
+            Frame::Words { .. } => "Words",
+            Frame::Masked { .. } => "Masked",
+            Frame::Passed { .. } => "Passed",
+            Frame::Ack { .. } => "Ack",
+            Frame::ReleaseSignature { .. } => "ReleaseSignature",
+            Frame::Heard { .. } => "Heard",
+            Frame::Told { .. } => "Told",
+            Frame::Yours { .. } => "Yours",
+            Frame::Lost => "Lost",
+            Frame::Kept { .. } => "Kept",
+            Frame::EdgeKey { .. } => "EdgeKey",
+            Frame::EdgeSame { .. } => "EdgeSame",
+            Frame::Agreed { .. } => "Agreed",
+            Frame::Agreement(_) => "Agreement",
+            Frame::Study(_) => "Study",
+            Frame::Farewell { .. } => "Farewell",
+            Frame::Refused(_) => "Refused",
+            Frame::Bye => "Bye",
+        };
+        let golden = include_str!("../../../docs/protocol.md").lines().filter_map(|line| {
+            let (_, hex) = line.trim().strip_prefix("golden ")?.split_once(' ')?;
+            Frame::decode(&unhex(hex)?).ok()
+        });
+        let mut named: Vec<&str> = golden.map(|frame| of(&frame)).collect();
+        named.sort_unstable();
+        named.dedup();
+        assert_eq!(named.len(), 20, "golden bytes of every frame: {named:?}");
+        let why = |reason: StopReason| match reason {
+            StopReason::Finished => "Finished",
+            StopReason::BudgetSpent => "BudgetSpent",
+            StopReason::OutOfRange => "OutOfRange",
+            StopReason::Interrupted => "Interrupted",
+        };
+        let reasons = [
+            StopReason::Finished,
+            StopReason::BudgetSpent,
+            StopReason::OutOfRange,
+            StopReason::Interrupted,
+        ];
+        named.extend(reasons.map(why));
+        for name in named {
+            assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
+        }
+    }
+
+    /// What fuzzing found worth keeping holds in every build.
+    #[test]
+    fn inputs_that_fuzzing_kept_are_errors_or_frames_and_agreements() {
+        let corpus = |target: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
+            let files = std::fs::read_dir(format!("{folder}{target}")).expect("a corpus");
+            files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect::<Vec<_>>()
+        };
+        let (frames, agreements) = (corpus("frames"), corpus("agreements"));
+        assert!(frames.len() > 30 && agreements.len() > 30);
+        for bytes in frames {
+            if let Ok(frame) = Frame::decode(&bytes) {
+                assert_eq!(frame.encode(), bytes);
+            }
+        }
+        for text in agreements.iter().filter_map(|bytes| std::str::from_utf8(bytes).ok()) {
+            use crate::agreement::Agreement;
+            if let Ok(read) = Agreement::parse(text) {
+                let again = Agreement::parse(&read.to_string()).expect("its own text");
+                assert_eq!((again.hash(), again.to_string()), (read.hash(), read.to_string()));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -834,7 +1027,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..20) {
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..22) {
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }

@@ -8,6 +8,7 @@ use crate::clock;
 use crate::folder::explain;
 use crate::frame::{Digest, Hex, sha256};
 use crate::signer::{DeviceKey, SignerCommand};
+use consenso_engine::data::Day;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -78,6 +79,16 @@ pub struct Known {
     pub name: String,
     /// SHA-256 of its public key.
     pub pin: Digest,
+    /// The same of the key that it will have next.
+    pub next: Option<Digest>,
+}
+
+impl Known {
+    /// Whether a key with this pin is the site's.
+    #[must_use]
+    pub fn has(&self, pin: &Digest) -> bool {
+        self.pin == *pin || self.next.as_ref() == Some(pin)
+    }
 }
 
 /// A site's own key and certificate, and the issuers it trusts.
@@ -305,7 +316,7 @@ pub enum Stranger {
 pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<usize, Stranger> {
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Stranger::NoCertificate)?;
     let pin = sha256(&[parsed.subject_public_key_info().as_ref()]);
-    let Some(index) = known.iter().position(|site| site.pin == pin) else {
+    let Some(index) = known.iter().position(|site| site.has(&pin)) else {
         return Err(Stranger::Unlisted(pin));
     };
     let name = ServerName::try_from(known[index].name.as_str()).map_err(Stranger::Name)?;
@@ -596,7 +607,7 @@ fn parameters(name: &str, validity: Validity) -> Result<CertificateParams, Ident
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let today = (clock::now() / 86_400) as i64;
     let date = |offset| {
-        let (year, month, day) = clock::civil(today + offset);
+        let (year, month, day) = Day::of(today + offset).civil();
         rcgen::date_time_ymd(year as i32, month, day)
     };
     parameters.not_before = date(validity.from);
@@ -631,7 +642,7 @@ fn time(tag: u8, text: &[u8]) -> Option<i64> {
         0x18 => (digits(0, 4)?, 4),
         _ => return None,
     };
-    let day = clock::days(year, digits(at, 2)?, digits(at + 2, 2)?);
+    let day = Day::new(year, digits(at, 2)?, digits(at + 2, 2)?)?.days();
     Some(86_400 * day + 3600 * digits(at + 4, 2)? + 60 * digits(at + 6, 2)? + digits(at + 8, 2)?)
 }
 
@@ -669,7 +680,13 @@ mod tests {
         let known = |name: &str, issued: &Issued| Known {
             name: name.into(),
             pin: pin(&der(&issued.certificate)).unwrap(),
+            next: None,
         };
+        // While keys are replaced a site is known by either.
+        let both = Known { next: known("a", &b).pin.into(), ..known("a", &a) };
+        assert!(both.has(&known("a", &a).pin) && both.has(&known("a", &b).pin));
+        assert_eq!(recognise(&der(&a.certificate), std::slice::from_ref(&both)).unwrap(), 0);
+        assert!(recognise(&der(&b.certificate), &[both]).is_err(), "the name must be its own");
         assert_eq!(recognise(&der(&a.certificate), &[known("b", &b), known("a", &a)]).unwrap(), 1);
         let stranger = recognise(&der(&a.certificate), &[known("b", &b)]).unwrap_err();
         assert!(stranger.to_string().contains("is not listed"), "{stranger}");

@@ -9,9 +9,9 @@ pub mod agreement;
 pub mod audit_log;
 pub mod books;
 mod call;
+mod callers;
 pub mod changes;
 pub mod claim;
-pub mod clock;
 mod differences;
 mod driven;
 mod edges;
@@ -19,29 +19,39 @@ mod equivocation;
 mod error;
 pub mod folder;
 pub mod frame;
-mod held;
-pub mod identity;
 #[cfg(test)]
-mod liars;
+#[path = "../simulated/free_ports.rs"]
+mod free_ports;
+mod handshake;
+pub mod identity;
 mod link;
+#[cfg(test)]
+#[path = "../simulated/lying_peers.rs"]
+mod lying_peers;
 mod marks;
 pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod progress;
+mod proxy;
 pub mod receipts;
 pub mod rejoin;
-pub mod seal;
+mod release_cache;
+pub mod release_signature;
 pub mod signer;
 #[cfg(test)]
+#[path = "../simulated/mod.rs"]
 mod simulated;
 mod spending;
 mod storage;
 pub mod store;
 pub mod studies;
 pub mod surroundings;
+mod watchdog;
 mod wire;
 mod witness;
+
+pub use consenso_ledger::clock;
 
 pub use call::{Unreached, reach};
 pub use folder::Folder;

@@ -7,12 +7,13 @@
 
 use crate::audit_log::AuditLog;
 use crate::call::{HANDSHAKE, Target};
-use crate::folder::{Folder, FolderError, short};
-use crate::frame::{self, Digest, Frame, FrameError, Hello, VERSION, VERSION_BEFORE};
-use crate::identity::{Identity, IdentityError, Stranger, public_key, recognise};
+use crate::callers::{CallLimiter, CallRate, Greetings, Meter, NoGreeting};
+use crate::folder::{Folder, short};
+use crate::frame::{self, Digest, Frame, FrameError, Hello, VERSION};
+use crate::identity::{Stranger, public_key, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -53,6 +54,9 @@ const GREETING: Duration = Duration::from_secs(3);
 /// while to be noticed.
 const CONNECTIONS: usize = 8;
 
+/// How long a site is not let in that sent more than it may beside messages.
+const BANNED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 60 });
+
 /// Pause between two calls: doubles from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
@@ -73,8 +77,6 @@ pub(crate) enum LinkEvent {
         link: u64,
         /// What the peer has durably.
         have: u32,
-        /// The version that both speak.
-        version: u16,
         outgoing: mpsc::Sender<Bytes>,
     },
     /// It is gone.
@@ -102,12 +104,15 @@ pub(crate) struct Shared {
     running: Mutex<HashMap<u32, AbortHandle>>,
     /// The public keys that peers showed in their handshakes.
     keys: Mutex<HashMap<u32, Arc<[u8]>>>,
-    /// Peers that speak the version before.
-    old: Mutex<HashSet<u32>>,
     /// Connections by peer that called and showed who it is.
     connections: Vec<Arc<AtomicUsize>>,
     /// Frames an edge may have waiting in one direction.
     queue: usize,
+    greetings: Greetings,
+    /// Listed sites that sent too much beside messages, and when.
+    banned: Mutex<HashMap<u32, tokio::time::Instant>>,
+    #[cfg(test)]
+    actor: Option<Arc<dyn crate::lying_peers::Actor>>,
 }
 
 /// What a site's links need to know of its study.
@@ -131,7 +136,7 @@ impl Shared {
         let Around { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
-        let (keys, old) = (Mutex::default(), Mutex::default());
+        let keys = Mutex::default();
         let left = |(i, peer): (usize, &crate::folder::Peer)| {
             Some((i as u32, crate::agreement::left(&folder.agreements, &peer.name)?))
         };
@@ -150,10 +155,37 @@ impl Shared {
             links,
             running,
             keys,
-            old,
             connections,
             queue: QUEUE,
+            greetings: Greetings::default(),
+            banned: Mutex::default(),
+            #[cfg(test)]
+            actor: None,
         }
+    }
+
+    /// Has a site of a test greet in its own way.
+    #[cfg(test)]
+    pub(crate) fn with_actor(self, actor: Option<Arc<dyn crate::lying_peers::Actor>>) -> Self {
+        Self { actor, ..self }
+    }
+
+    /// Keeps a listed site out for a while that sent too much beside messages.
+    fn ban(&self, peer: u32) {
+        let reason = match self.is_neighbour(peer) {
+            true => "it sent too many frames of HTTP/2 without content",
+            false => "it is no neighbour and sent more than it needs to be told so",
+        };
+        self.audit.refused(self.name(peer), reason);
+        if let Ok(mut banned) = self.banned.lock() {
+            banned.insert(peer, tokio::time::Instant::now());
+        }
+    }
+
+    fn is_banned(&self, peer: u32) -> bool {
+        self.banned
+            .lock()
+            .is_ok_and(|banned| banned.get(&peer).is_some_and(|at| at.elapsed() < BANNED))
     }
 
     /// Lets edges have so many rounds more waiting, where neighbours may be that many apart.
@@ -198,12 +230,6 @@ impl Shared {
         self.neighbours.lock().is_ok_and(|all| all.contains(&peer))
     }
 
-    /// The version to greet a peer with.
-    fn version(&self, peer: u32) -> u16 {
-        let old = self.old.lock().is_ok_and(|old| old.contains(&peer));
-        if old { VERSION_BEFORE } else { VERSION }
-    }
-
     fn name(&self, peer: u32) -> &str {
         self.folder.peers.get(peer as usize).map_or("?", |p| p.name.as_str())
     }
@@ -213,9 +239,10 @@ impl Shared {
     }
 
     /// Windows that hold two frames, so that a large model need not wait for the other end's
-    /// consent.
+    /// consent, and hundreds of small ones. Consent is given by the byte, and signatures differ in
+    /// length from run to run: a simulated study that ends within one window repeats its events.
     fn window(&self) -> u32 {
-        u32::try_from(2 * frame::longest(self.dim)).unwrap_or(u32::MAX / 4).clamp(1 << 16, 1 << 30)
+        u32::try_from(2 * frame::longest(self.dim)).unwrap_or(u32::MAX / 4).clamp(1 << 19, 1 << 30)
     }
 }
 
@@ -287,9 +314,62 @@ pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
 
 /// A TLS connection and who is at its other end.
 struct Called {
-    stream: tokio_rustls::server::TlsStream<Connection>,
+    stream: Metered<tokio_rustls::server::TlsStream<Connection>>,
     caller: Caller,
     _counted: Counted,
+}
+
+/// A connection to a peer whose bytes are held against its messages.
+struct Metered<S> {
+    stream: S,
+    peer: u32,
+    shared: Arc<Shared>,
+    meter: Arc<Meter>,
+}
+
+impl<S> Metered<S> {
+    fn new(stream: S, shared: &Arc<Shared>, peer: u32) -> Self {
+        let meter = match shared.is_neighbour(peer) {
+            true => Meter::of_neighbour(frame::longest_on_link(shared.dim)),
+            false => Meter::of_uninvited(),
+        };
+        Self { stream, peer, shared: Arc::clone(shared), meter: Arc::new(meter) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if !this.meter.admits(buffer.filled().len() - before) {
+            this.shared.ban(this.peer);
+            return Poll::Ready(Err(std::io::ErrorKind::ConnectionAborted.into()));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, buffer)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
 }
 
 /// One of a peer's connections, for as long as it lives.
@@ -309,14 +389,14 @@ impl Drop for Counted {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Caller(u32);
+#[derive(Clone, Debug)]
+struct Caller(u32, Arc<Meter>);
 
 impl tonic::transport::server::Connected for Called {
     type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Caller {
-        self.caller
+        self.caller.clone()
     }
 }
 
@@ -358,9 +438,10 @@ async fn serve(shared: Arc<Shared>, listener: Box<dyn Listener>) {
         .max_concurrent_streams(1)
         .http2_keepalive_interval(Some(shared.keep_alive()))
         .http2_keepalive_timeout(Some(shared.keep_alive()));
+    let stopped = Arc::clone(&shared);
     let served = server.serve_with_incoming(Edges(shared), ReceiverStream::new(incoming));
     if let ((), Err(error)) = tokio::join!(calls, served) {
-        eprintln!("the listener stopped: {error}");
+        stopped.audit.write("listener-stopped", serde_json::json!({ "reason": error.to_string() }));
     }
 }
 
@@ -371,6 +452,8 @@ async fn accept(
 ) {
     // Who has not shown who it is, oldest first: its number, its address, its task.
     let mut strangers: VecDeque<(String, AbortHandle)> = VecDeque::new();
+    let own_key = shared.folder.site.signer.is_empty();
+    let mut gate = CallLimiter::new(if own_key { CallRate::OWN_KEY } else { CallRate::SIGNER });
     loop {
         let (stream, host) = match listener.accept().await {
             Ok(new) => new,
@@ -384,6 +467,10 @@ async fn accept(
         strangers.retain(|(_, task)| !task.is_finished());
         let address =
             host.rsplit_once(':').map_or(host.as_str(), |(address, _)| address).to_owned();
+        if !gate.admits(&address) {
+            shared.audit.refused(&address, "it calls too often");
+            continue;
+        }
         let of_this = strangers.iter().filter(|(other, _)| *other == address).count();
         let oldest = match () {
             () if of_this >= STRANGERS_OF_ONE_ADDRESS => {
@@ -412,10 +499,10 @@ async fn accept(
 #[derive(Debug, thiserror::Error)]
 enum NoLink {
     #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    #[error("{0}")]
+    Greeting(#[from] NoGreeting),
+    #[error("{0} is not let in for a while: it sent too much beside messages")]
+    Banned(String),
+    #[error("{}", crate::handshake::words(.0))]
     Tls(std::io::Error),
     #[error("no TLS handshake in time")]
     Slow,
@@ -447,23 +534,28 @@ enum NoLink {
     OtherGraph { theirs: Digest, ours: Digest },
 }
 
-/// Identity and peers are read anew for every caller, so that certificates and pins can be changed
-/// while the node runs.
-async fn greet(shared: &Shared, stream: Connection) -> Result<Called, NoLink> {
-    let path = &shared.folder.path;
-    let known = shared.folder.peers_now()?.1;
-    let config = Identity::read(path)?.server(&known)?;
+/// Has a caller show who it is. Nothing is read for it, unless a file has changed.
+async fn greet(shared: &Arc<Shared>, stream: Connection) -> Result<Called, NoLink> {
+    let greeting = shared.greetings.of(&shared.folder)?;
+    let (known, config) = (&greeting.known, Arc::clone(&greeting.config));
     let stream = TlsAcceptor::from(config).accept(stream).await.map_err(NoLink::Tls)?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certificate = certificate.ok_or(NoLink::NoCertificate)?;
-    let caller = recognise(certificate, &known)?;
-    if let Some(reason) = shared.folder.revoked(&known[caller].pin) {
+    let caller = recognise(certificate, known)?;
+    let pin = crate::identity::pin(certificate).unwrap_or(known[caller].pin);
+    if let Some(reason) = shared.folder.revoked(&pin) {
         return Err(NoLink::Revoked { name: known[caller].name.clone(), reason });
     }
-    shared.learn(caller as u32, certificate);
+    let peer = caller as u32;
+    if shared.is_banned(peer) {
+        return Err(NoLink::Banned(known[caller].name.clone()));
+    }
+    shared.learn(peer, certificate);
     let counted = Counted::new(&shared.connections[caller]);
     let counted = counted.ok_or_else(|| NoLink::Crowded(known[caller].name.clone()))?;
-    Ok(Called { stream, caller: Caller(caller as u32), _counted: counted })
+    let stream = Metered::new(stream, shared, peer);
+    let caller = Caller(peer, Arc::clone(&stream.meter));
+    Ok(Called { stream, caller, _counted: counted })
 }
 
 /// The service: one stream, whose caller is known from its certificate.
@@ -504,11 +596,12 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
     type Future = std::future::Ready<Result<Response<Outgoing>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
-        let Some(&Caller(peer)) = request.extensions().get::<Caller>() else {
+        let Some(Caller(peer, meter)) = request.extensions().get::<Caller>().cloned() else {
             return std::future::ready(Err(Status::unauthenticated("no certificate")));
         };
         let (outgoing, frames) = mpsc::channel(self.0.queue);
-        edge(&self.0, peer, true, outgoing, request.into_inner());
+        let incoming = Incoming { frames: request.into_inner(), meter };
+        edge(&self.0, peer, true, outgoing, incoming);
         let frames: Outgoing = Box::pin(ReceiverStream::new(frames).map(Ok));
         std::future::ready(Ok(Response::new(frames)))
     }
@@ -520,6 +613,9 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
 async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
     let (mut pause, mut short_lived) = (PAUSE.0, 0);
     loop {
+        while shared.is_banned(peer) {
+            tokio::time::sleep(PAUSE.1).await;
+        }
         let began = tokio::time::Instant::now();
         match call(&shared, peer).await {
             // It was up for a while: whatever ended it, the next call may work at once. One that
@@ -532,6 +628,13 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
                 }
             }
             Err(Failed { reason, refused: true }) => {
+                // Whatever the other end says of it, this is what the operator here must know.
+                let reason = match crate::handshake::ended(&shared.folder.path) {
+                    Some(days) => format!(
+                        "{reason}; this site's own certificate ended {days:.1} days ago: put a new certificate.pem in place"
+                    ),
+                    None => reason,
+                };
                 shared.audit.refused(shared.name(peer), &reason);
             }
             Err(Failed { reason, refused: false }) => {
@@ -565,10 +668,7 @@ async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle
 }
 
 /// Opens a stream to a peer.
-async fn dial(
-    shared: &Shared,
-    peer: u32,
-) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), Failed> {
+async fn dial(shared: &Arc<Shared>, peer: u32) -> Result<(mpsc::Sender<Bytes>, Incoming), Failed> {
     let target = Target::read(&shared.folder, peer).map_err(|e| e.to_string())?;
     let address = target.address.clone();
     let stream = target
@@ -578,6 +678,8 @@ async fn dial(
     if let Some(certificate) = stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
         shared.learn(peer, certificate);
     }
+    let stream = Metered::new(stream, shared, peer);
+    let meter = Arc::clone(&stream.meter);
     let window = shared.window();
     // TLS is done by now, under the peer's name and pin: what follows only frames it.
     let endpoint = tonic::transport::Endpoint::from_static("http://neighbour")
@@ -600,10 +702,16 @@ async fn dial(
         .await
         .map_err(|_| format!("{address}: no answer in time"))?
         .map_err(|e| format!("{address}: {e}"))?;
-    Ok((outgoing, incoming.into_inner()))
+    Ok((outgoing, Incoming { frames: incoming.into_inner(), meter }))
 }
 
-type ClientStream = hyper_util::rt::TokioIo<tokio_rustls::client::TlsStream<Connection>>;
+/// What a peer sends on a link.
+struct Incoming {
+    frames: Streaming<Bytes>,
+    meter: Arc<Meter>,
+}
+
+type ClientStream = hyper_util::rt::TokioIo<Metered<tokio_rustls::client::TlsStream<Connection>>>;
 
 /// Hands a connection that is already there to the HTTP/2 client.
 struct Once(Option<ClientStream>);
@@ -634,7 +742,7 @@ fn edge(
     peer: u32,
     called: bool,
     outgoing: mpsc::Sender<Bytes>,
-    incoming: Streaming<Bytes>,
+    incoming: Incoming,
 ) -> tokio::task::JoinHandle<bool> {
     let task = tokio::spawn(converse(Arc::clone(shared), peer, called, outgoing, incoming));
     let before =
@@ -651,7 +759,7 @@ async fn converse(
     peer: u32,
     called: bool,
     outgoing: mpsc::Sender<Bytes>,
-    mut incoming: Streaming<Bytes>,
+    mut incoming: Incoming,
 ) -> bool {
     // Who is no neighbour learns nothing of the study.
     let left = shared.left_by(peer);
@@ -673,20 +781,25 @@ async fn converse(
         drop(timeout(PARTING, heard).await);
         return false;
     }
-    let greeting = |version: u16| {
+    let greeting = || {
         let hello = Hello {
-            version,
+            version: VERSION,
             experiment: shared.folder.study,
             graph: shared.graph,
             from: shared.folder.me as u32,
             to: peer,
             have: shared.have.load(Ordering::Acquire),
         };
+        #[cfg(test)]
+        let hello = match &shared.actor {
+            Some(actor) => actor.hello(hello),
+            None => hello,
+        };
         Frame::Hello(hello).encode()
     };
-    // Who calls greets first; who is called answers in the caller's version.
+    // Who calls greets first.
     let first = async {
-        if !called && outgoing.send(greeting(shared.version(peer))).await.is_err() {
+        if !called && outgoing.send(greeting()).await.is_err() {
             return Err(NoLink::Closed);
         }
         timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err(NoLink::Silence))
@@ -694,24 +807,15 @@ async fn converse(
     let theirs = match first.await.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
         Ok(theirs) => theirs,
         Err(reason) => {
-            refuse(
-                &shared,
-                peer,
-                called.then(|| greeting(VERSION)),
-                reason,
-                outgoing,
-                &mut incoming,
-            )
-            .await;
+            refuse(&shared, peer, called.then(greeting), reason, outgoing, &mut incoming).await;
             return false;
         }
     };
-    if called && outgoing.send(greeting(theirs.version)).await.is_err() {
+    if called && outgoing.send(greeting()).await.is_err() {
         return false;
     }
     let link = shared.links.fetch_add(1, Ordering::Relaxed);
-    let version = theirs.version;
-    let up = LinkEvent::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
+    let up = LinkEvent::Up { peer, link, have: theirs.have, outgoing: outgoing.clone() };
     if shared.events.send(up).await.is_err() {
         return true;
     }
@@ -746,16 +850,10 @@ async fn refuse(
     greeting: Option<Bytes>,
     reason: NoLink,
     outgoing: mpsc::Sender<Bytes>,
-    incoming: &mut Streaming<Bytes>,
+    incoming: &mut Incoming,
 ) {
     let differs = matches!(reason, NoLink::OtherStudy { .. });
     let reason = reason.to_string();
-    // A peer of the version before says so: the next call speaks its version.
-    if reason.contains(&format!("this is version {VERSION_BEFORE}"))
-        && let Ok(mut old) = shared.old.lock()
-    {
-        old.insert(peer);
-    }
     shared.audit.refused(shared.name(peer), &reason);
     let mine = std::fs::read_to_string(shared.folder.path.join(crate::folder::EXPERIMENT))
         .unwrap_or_default();
@@ -782,9 +880,12 @@ async fn refuse(
     }
 }
 
-async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, NoLink> {
-    match incoming.message().await {
-        Ok(Some(bytes)) => Ok(bytes),
+async fn next(incoming: &mut Incoming) -> Result<Bytes, NoLink> {
+    match incoming.frames.message().await {
+        Ok(Some(bytes)) => {
+            incoming.meter.message(bytes.len());
+            Ok(bytes)
+        }
         Ok(None) => Err(NoLink::Closed),
         Err(status) => Err(NoLink::Stream(Box::new(status))),
     }
@@ -869,7 +970,7 @@ pub(crate) mod tests_api {
     ) -> Arc<Shared> {
         let audit = AuditLog::open(log).unwrap();
         let study = Around { neighbours: vec![peer], graph, dim, have: 0 };
-        Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp)))
+        Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp::default())))
     }
 
     /// One frame of `dim` numbers there and back between two sites, each in a thread of its own as
@@ -930,6 +1031,34 @@ pub(crate) mod tests_api {
         there.block_on(calling).unwrap()
     }
 
+    /// Calls `peer` as the site of `folder` and sends frames of HTTP/2 without content until it is
+    /// cut off: the bytes that went out.
+    pub(crate) async fn flood(folder: &Folder, peer: u32, most: usize) -> usize {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let stream = loop {
+            match crate::call::Target::read(folder, peer).unwrap().call(&Tcp::default()).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let (mut from, mut to) = tokio::io::split(stream);
+        let reader = tokio::spawn(async move {
+            let mut buffer = [0; 4096];
+            while from.read(&mut buffer).await.is_ok_and(|length| length > 0) {}
+        });
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let mut sent = 24 + settings.len();
+        to.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        to.write_all(&settings).await.unwrap();
+        // PRIORITY of stream 1, 14 bytes each.
+        let many = [0, 0, 5, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 7].repeat(64);
+        while sent < most && to.write_all(&many).await.is_ok() && !reader.is_finished() {
+            sent += many.len();
+        }
+        drop(timeout(Duration::from_secs(5), reader).await);
+        sent
+    }
+
     /// Calls `peer` as the site of `folder`, says `hello` and from then on only that it is there,
     /// until the link ends.
     pub(crate) async fn nag(folder: &Folder, peer: u32, hello: &[u8]) {
@@ -949,9 +1078,9 @@ pub(crate) mod tests_api {
         }
     }
 
-    /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of
+    /// Calls `peer` as the site of `folder`, says `hello`, sends frames, and gives the reason of
     /// the refusal that comes back.
-    pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], bytes: &[u8]) -> String {
+    pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], frames: &[Bytes]) -> String {
         let shared =
             shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
         let (outgoing, mut incoming) = loop {
@@ -962,7 +1091,9 @@ pub(crate) mod tests_api {
             }
         };
         outgoing.send(hello.to_vec().into()).await.unwrap();
-        outgoing.send(bytes.to_vec().into()).await.unwrap();
+        for bytes in frames {
+            drop(outgoing.send(bytes.clone()).await);
+        }
         loop {
             match next(&mut incoming).await.map(|bytes| Frame::decode(&bytes)) {
                 Ok(Ok(Frame::Refused(reason))) => return reason,
@@ -983,7 +1114,7 @@ mod tests {
 
     /// Two sites that could talk, in one process; the first listens.
     async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<LinkEvent>, Arc<Shared>, Links) {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = crate::free_ports::free_ports(1)[0];
         let address = format!("127.0.0.1:{port}");
         let site = |name: &str, address: Option<String>| PlannedSite {
             file: SiteFile { listen: address.clone(), ..SiteFile::new(name) },
@@ -1034,10 +1165,14 @@ mod tests {
     fn hellos_of_another_version_study_graph_or_edge_are_refused() {
         with_pair("hello", |a, mut events, b| async move {
             let good = hello(&b);
-            let mut old = Frame::Hello(good).encode().to_vec();
-            old[1] = 99;
+            let other = |version: u8| {
+                let mut bytes = Frame::Hello(good).encode().to_vec();
+                bytes[1] = version;
+                Bytes::from(bytes)
+            };
             for (bytes, reason) in [
-                (old.into(), "protocol version 99"),
+                (other(99), "protocol version 99"),
+                (other(1), "protocol version 1"),
                 (
                     Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(),
                     "its study is another one",
@@ -1059,7 +1194,9 @@ mod tests {
                 let Ok(Frame::Refused(said)) = second else { panic!("no refusal for {reason}") };
                 assert!(said.contains(reason), "{said}");
                 let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
-                assert!(log.lines().last().unwrap().contains(reason), "{log}");
+                // Refusals that differ in a number are one line, counted.
+                let logged = if reason.contains("version") { "protocol version" } else { reason };
+                assert!(log.lines().last().unwrap().contains(logged), "{log}");
             }
             assert!(events.try_recv().is_err(), "nothing of it reached the node");
         });

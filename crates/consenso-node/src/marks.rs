@@ -59,9 +59,10 @@ impl Mark {
         }
     }
 
-    /// Whether the rows since the mark before are enough for another.
+    /// Whether the rows since the mark before are enough for another. Ledgers with releases that
+    /// draw records are read from where the last one without them ended.
     pub(crate) fn is_due(&self, before: i64) -> bool {
-        self.number - before >= EVERY
+        self.number - before >= EVERY && !self.studies.values().any(|s| s.spending.draws())
     }
 
     /// The mark as it is kept, and its hash.

@@ -103,6 +103,36 @@ pub fn prometheus(progress: &Progress) -> String {
         progress.resends as f64,
     );
     gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
+    for (name, kind, help, value) in [
+        (
+            "equivocations",
+            "gauge",
+            "Neighbours that signed two versions of one exchange.",
+            progress.equivocations,
+        ),
+        (
+            "went_back_total",
+            "counter",
+            "Times that a neighbour came back with less than it had: an old copy, or a lost disk.",
+            progress.went_back,
+        ),
+        (
+            "ahead",
+            "gauge",
+            "Neighbours that say they have more of this site than it released: a lie, or an old copy here.",
+            progress.ahead,
+        ),
+        ("agreements", "gauge", "Agreements that hold.", progress.agreements),
+        (
+            "awaits_agreement",
+            "gauge",
+            "1 while the site waits for an agreement that it signed.",
+            u32::from(progress.awaits_agreement),
+        ),
+        ("absent", "gauge", "Sites that the run goes on without.", progress.absent),
+    ] {
+        gauge(name, kind, help, value.into());
+    }
     match progress.convergence {
         Convergence::Disagreement(value) => {
             gauge(
@@ -158,11 +188,18 @@ pub fn prometheus(progress: &Progress) -> String {
         ("neighbour_lag", "Rounds the neighbour is behind."),
     ] {
         let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
-        for link in &progress.neighbours {
+        // Nobody waits for those that the run goes on without: nothing is wrong with their links.
+        for link in progress.neighbours.iter().filter(|link| !link.without) {
             let value =
                 if name == "link_up" { u32::from(link.up) } else { link.lag(progress.released) };
             let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
         }
+    }
+    let (name, help) = ("without", "1 for a neighbour that the run goes on without, or that left.");
+    let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
+    for link in &progress.neighbours {
+        let value = u32::from(link.without);
+        let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
     }
     out
 }
@@ -171,6 +208,20 @@ pub fn prometheus(progress: &Progress) -> String {
 mod tests {
     use super::*;
     use crate::progress::Link;
+
+    /// An alert on `link_up == 0` went on for ever.
+    #[test]
+    fn nobody_is_alerted_about_a_site_that_left() {
+        let link = |name: &str, without| Link { name: name.into(), up: false, heard: 3, without };
+        let neighbours = vec![link("b", false), link("c", true)];
+        let text = prometheus(&Progress { neighbours, ..Progress::default() });
+        assert!(text.contains("consenso_link_up{neighbour=\"b\"} 0\n"), "{text}");
+        assert!(!text.contains("link_up{neighbour=\"c\"}"), "{text}");
+        assert!(text.contains("consenso_without{neighbour=\"c\"} 1\n"), "{text}");
+        for name in ["equivocations", "went_back_total", "ahead", "agreements", "absent"] {
+            assert!(text.contains(&format!("consenso_{name} 0\n")), "{name}: {text}");
+        }
+    }
 
     #[test]
     fn ready_means_every_link_is_up() {

@@ -81,6 +81,7 @@ pub fn create(root: &Path, plan: &Plan) -> Result<(), NewError> {
         write(&folder.join(identity::TRUST), authority.certificate())?;
         let pin = Hex(&identity::pin_of_file(&folder.join(identity::CERTIFICATE))?).to_string();
         peers.push(Peer {
+            next_pin: None,
             name: site.file.name.clone(),
             address: site.address.clone(),
             pin,
@@ -110,13 +111,14 @@ pub fn share(root: &Path, plan: &Plan, certificates: &[PathBuf]) -> Result<(), N
         check_name(name)?;
         let own = identity::believable(path)?;
         let pin = identity::pin(&own)?;
-        let known = identity::Known { name: name.clone(), pin };
+        let known = identity::Known { name: name.clone(), pin, next: None };
         identity::recognise(&own, &[known]).map_err(|_| {
             NewError::Plan(format!("{}: is no certificate of site {name}", path.display()))
         })?;
         trust += &fs::read_to_string(path)
             .map_err(|cause| FolderError::Read { path: path.clone(), cause })?;
         peers.push(Peer {
+            next_pin: None,
             name: name.clone(),
             address: site.address.clone(),
             pin: Hex(&pin).to_string(),

@@ -27,6 +27,20 @@ pub struct Progress {
     pub resends: u64,
     /// Messages and callers that were refused.
     pub refusals: u64,
+    /// Neighbours that signed two versions of one exchange.
+    pub equivocations: u32,
+    /// How often a neighbour came back with less than it had shown before: an old copy, or a lost
+    /// disk.
+    pub went_back: u32,
+    /// Neighbours that say they have more of this site than it released: one lies, or this site's
+    /// folder is an old copy.
+    pub ahead: u32,
+    /// Agreements that hold here.
+    pub agreements: u32,
+    /// Whether it waits for an agreement that it signed.
+    pub awaits_agreement: bool,
+    /// Sites that the run goes on without.
+    pub absent: u32,
     /// Milliseconds of the last durable commit.
     pub commit_ms: f64,
     /// Seconds spent drafting and noising so far: the site's own to see.

@@ -3,7 +3,7 @@
 
 use crate::audit_log;
 use crate::frame::{Digest, Hex, unhex};
-use crate::seal::{Seal, Statement};
+use crate::release_signature::{ReleaseSignature, Statement};
 use crate::store::{Entry, Row};
 use serde::Serialize;
 use serde_json::Value;
@@ -83,12 +83,19 @@ pub fn compare(
         let round =
             line["exchange"].as_u64().or_else(|| line["round"].as_u64()).unwrap_or(0) as u32;
         let hash = line["blake3"].as_str().unwrap_or_default();
-        let signed = is_signed(&line, &study, owner, neighbour, round, hash);
+        let signed_for = |to| is_signed(&line, &study, owner, to, round, hash);
+        // A share, which names its receiver; masked vectors are the same for all.
+        let addressed = line["exchange"].is_u64() && signed_for(Some(neighbour));
+        let signed = addressed || signed_for(None);
         match released.get_mut(&(study.clone(), round)) {
             // Shares are charged together, and each receiver has a part: its hash is not the
-            // ledger's. A release that was lost with a disk has its charge and no hash.
+            // ledger's, and the signature says for whom it is. A release that was lost with a disk
+            // has its charge and no hash.
             Some((known, seen))
-                if known == hash || line["exchange"].is_u64() || (known.is_empty() && signed) =>
+                if known == hash
+                    || (line["exchange"].is_u64()
+                        && (addressed || line["signature"].is_null()))
+                    || (known.is_empty() && signed) =>
             {
                 if !std::mem::replace(seen, true) {
                     found.agree += 1;
@@ -107,7 +114,7 @@ fn is_signed(
     line: &Value,
     study: &str,
     owner: Owner<'_>,
-    neighbour: u32,
+    to: Option<u32>,
     round: u32,
     hash: &str,
 ) -> bool {
@@ -116,9 +123,8 @@ fn is_signed(
     let scheme = line["scheme"].as_u64().and_then(|s| u16::try_from(s).ok());
     let signature = line["signature"].as_str().and_then(unhex);
     let (Some(scheme), Some(signature)) = (scheme, signature) else { return false };
-    let to = line["exchange"].is_u64().then_some(neighbour);
     let said = Statement { study, from: owner.number, to, round, blake3 };
-    let seal = Seal { scheme, signature: signature.into() };
+    let seal = ReleaseSignature { scheme, signature: signature.into() };
     owner.keys.iter().any(|key| said.is_signed_by(key, &seal))
 }
 
@@ -128,9 +134,10 @@ fn is_signed(
 /// # Errors
 /// A log that cannot be read.
 pub fn anchors(folder: &Path) -> std::io::Result<Vec<(String, String)>> {
-    let file = std::fs::File::open(folder.join(audit_log::FILE))?;
     let mut all = Vec::new();
-    for line in std::io::BufReader::new(file).lines() {
+    let files: Vec<_> =
+        audit_log::files(folder).iter().map(std::fs::File::open).collect::<std::io::Result<_>>()?;
+    for line in files.into_iter().flat_map(|file| std::io::BufReader::new(file).lines()) {
         let Ok(line) = serde_json::from_str::<Value>(&line?) else { continue };
         if let ("farewell", Some(peer), Some(head)) = (
             line["event"].as_str().unwrap_or_default(),

@@ -29,15 +29,15 @@ use crate::changes::{self, Added};
 use crate::driven::Driven;
 use crate::error::NodeError;
 use crate::folder::{Away, Folder, graph_digest};
-use crate::frame::{Frame, VERSION_BEFORE, blake3};
+use crate::frame::{Digest, Frame, release_hash};
 use crate::identity::{Identity, public_key};
 use crate::link::{self, LinkEvent, Shared};
 use crate::node::{lock, opening};
-use crate::seal::Statement;
-use crate::spending;
+use crate::release_signature::Statement;
 use crate::store::{Entry, Store};
 use crate::wire::{Tcp, Wire};
-use crate::witness::Witness;
+use crate::witness::{Seen, Witness};
+use crate::{spending, studies};
 use bytes::Bytes;
 use consenso_engine::experiment::Experiment;
 use consenso_ledger::{Edited, RecordsLedger};
@@ -45,6 +45,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -102,15 +103,25 @@ pub fn rejoin(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| NodeError::System { what: "the network's thread".into(), cause })?;
-    runtime.block_on(rejoin_over(folder, experiment, without, edited, Arc::new(Tcp)))
+    let open = |dim| Ok(Store::open(&folder.path, dim)?);
+    runtime.block_on(rejoin_over(
+        folder,
+        experiment,
+        without,
+        edited,
+        Arc::new(Tcp::of(folder)),
+        open,
+    ))
 }
 
+/// The same over another network, with a ledger that `open` opens for vectors of so many numbers.
 pub(crate) async fn rejoin_over(
     folder: &Folder,
     experiment: &Experiment,
     without: &[String],
     edited: Edited,
     wire: Arc<dyn Wire>,
+    open: impl FnOnce(usize) -> Result<Store, NodeError>,
 ) -> Result<Rejoined, NodeError> {
     let _lock = lock(folder)?;
     folder.known()?;
@@ -149,12 +160,20 @@ pub(crate) async fn rejoin_over(
         return Err(words(&why));
     }
     finished(folder)?;
-    let logged = logged(folder);
+    let logged = logged(folder)?;
     let found = ask(folder, experiment, &agent, plan.width, asked, wire).await?;
     let restored = found.releases.keys().next_back().copied().unwrap_or(0);
     // The ledger, which may be an old copy.
-    let seen = witnessed(folder)?;
-    let mut store = Store::open(&folder.path, plan.width)?;
+    let seen = seen(folder)?;
+    let mut store = open(plan.width)?;
+    let counted = seen.map(|seen| counted(folder, &store, seen)).transpose()?;
+    // A witness counts a release before it leaves: one that has seen less than neighbours hold is
+    // an old copy itself, and says nothing about what came after.
+    let stale = counted.is_some_and(|counted| counted < restored);
+    if stale && folder.site.away == Away::ContinueWithout {
+        let why = "site.toml has away = \"continue-without\", so this site may have released any number of rounds that no neighbour holds; and its witness is an old copy, which neighbours prove by a later release with this site's signature";
+        return Err(words(&why));
+    }
     let opening = opening(folder, experiment, &plan)?;
     let books = experiment.has_own_records() && !opening.seeded;
     let mut assumed = Vec::new();
@@ -182,10 +201,9 @@ pub(crate) async fn rejoin_over(
         };
         reserve(folder, &records, edited, &opening, cost, before, limit).map(Some)
     })?;
-    let (mut known, mut others) = (0, 0);
+    let mut known = 0;
     store.scan(|row| match row.entry {
         Entry::Release { round, .. } if row.study == study.number => known = known.max(round),
-        Entry::Release { .. } => others += 1,
         _ => {}
     })?;
     if known > restored || study.checkpoint.as_ref().is_some_and(|c| c.model().is_some()) {
@@ -193,14 +211,14 @@ pub(crate) async fn rejoin_over(
             "the ledger (state.db) knows {known} exchanges of this study, and neighbours have {restored}: nothing is lost; `consenso node run` goes on"
         )));
     }
-    let until = match seen {
-        Some(seen) => u32::try_from(seen.saturating_sub(others)).unwrap_or(u32::MAX),
-        None => restored + 2,
-    };
-    let until = until.max(logged).max(restored).min(agent.last());
-    assumed.extend(assumptions(seen, restored, until));
+    // What an earlier return of this site found stays, whoever answers now.
+    let before = studies::spared_until(&store.headings()?, study.number);
+    let unseen = if counted.is_none() || stale { restored + 2 } else { 0 };
+    let bounds = [counted.unwrap_or(0), unseen, logged, before, restored];
+    let until = bounds.into_iter().max().unwrap_or(0).min(agent.last());
+    assumed.extend(assumptions(seen.map(|seen| seen.releases), stale, restored, until));
     // Who became a neighbour later has nothing of the rounds before.
-    assumed.extend(agent.joined().into_iter().filter(|(_, from)| seen.is_none() && *from > restored).map(|(j, from)| {
+    assumed.extend(agent.joined().into_iter().filter(|(_, from)| (seen.is_none() || stale) && *from > restored).map(|(j, from)| {
         let name = &folder.peers[j as usize].name;
         format!("{name} is a neighbour from round {from} on only: it is not the one that is taken to tell the truth")
     }));
@@ -218,16 +236,16 @@ pub(crate) async fn rejoin_over(
         .collect();
     let time = crate::clock::text(crate::clock::now());
     let answered: Vec<u32> = found.answers.keys().copied().collect();
-    // The log that is there is of a ledger that is gone: it is kept, and the next start writes
-    // another one.
-    put_aside(folder)?;
     let known_changes = changes::held(folder, &store.headings()?, study.number)?.len();
     let mut entries = vec![Entry::Restored { round: restored, until, answered, time }];
     entries.extend(folder.agreements.iter().skip(known_changes).map(|a| changes::row(a, restored)));
     store.restore(study.number, lost, &bytes, entries, checkpoint)?;
     if let Some(path) = folder.witness() {
-        store.new_witness(&path)?;
+        store.witness_restored(&path, study.number, until)?;
     }
+    // The log that is there is of a ledger that is gone: it is kept, and the next start writes
+    // another one. It comes last, for until then a second try must find it.
+    put_aside(folder)?;
     let name = |j: u32| folder.peers[j as usize].name.clone();
     Ok(Rejoined {
         study: study.number,
@@ -236,9 +254,26 @@ pub(crate) async fn rejoin_over(
         spared_until: until,
         answered: found.answers.into_iter().map(|(j, has)| Answer { site: name(j), has }).collect(),
         without: without.to_vec(),
-        witness: seen,
+        witness: seen.map(|seen| seen.releases),
         assumed,
     })
+}
+
+/// Up to which exchange of this study the witness says that there may have been releases.
+fn counted(folder: &Folder, store: &Store, seen: Seen) -> Result<u32, NodeError> {
+    if seen.study == folder.study {
+        return Ok(seen.round);
+    }
+    // It counts all studies, and the ledger knows which releases were not of this one, if it is
+    // there.
+    let wanted = crate::frame::Hex(&folder.study).to_string();
+    let (mut this, mut others) = (None, 0);
+    store.scan(|row| match &row.entry {
+        Entry::Study { experiment, .. } if *experiment == wanted => this = Some(row.study),
+        Entry::Release { .. } if this != Some(row.study) => others += 1,
+        _ => {}
+    })?;
+    Ok(u32::try_from(seen.releases.saturating_sub(others)).unwrap_or(u32::MAX))
 }
 
 /// A study that is over needs nobody's word.
@@ -261,7 +296,7 @@ fn finished(folder: &Folder) -> Result<(), NodeError> {
     }
 }
 
-fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {
+fn assumptions(seen: Option<u64>, stale: bool, restored: u32, until: u32) -> Vec<String> {
     let spared = match until - restored {
         0 => "no round is spared".to_owned(),
         _ => format!(
@@ -269,15 +304,21 @@ fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {
             restored + 1
         ),
     };
-    match seen {
-        Some(seen) => {
-            vec![format!("the witness has seen {seen} releases, whatever neighbours say: {spared}")]
+    let why = match seen {
+        Some(seen) if !stale => {
+            return vec![format!(
+                "the witness has seen {seen} releases, whatever neighbours say: {spared}"
+            )];
         }
-        None => vec![format!(
-            "there is no witness: that at least one of the neighbours that answered tells the truth is taken for granted. Then {spared}. If all of them hide later releases, \
-             records are used again that were used in those rounds, and more is spent than the ledger says"
-        )],
-    }
+        Some(seen) => format!(
+            "the witness has seen {seen} releases, and neighbours hold a later one with this site's signature: it is an old copy, and is not believed"
+        ),
+        None => "there is no witness".to_owned(),
+    };
+    vec![format!(
+        "{why}: that at least one of the neighbours that answered tells the truth is taken for granted. Then {spared}. If all of them hide later releases, \
+         records are used again that were used in those rounds, and more is spent than the ledger says"
+    )]
 }
 
 /// How many releases the site's witness has seen; `None` if it has no witness.
@@ -285,9 +326,13 @@ fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {
 /// # Errors
 /// The witness that `site.toml` names cannot be read.
 pub fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
+    Ok(seen(folder)?.map(|seen| seen.releases))
+}
+
+fn seen(folder: &Folder) -> Result<Option<Seen>, NodeError> {
     let Some(path) = folder.witness() else { return Ok(None) };
     match Witness::open(&path) {
-        Ok(witness) => Ok(Some(witness.seen().releases)),
+        Ok(witness) => Ok(Some(witness.seen())),
         Err(cause) => Err(NodeError::System {
             what: format!(
                 "{} (the witness of site.toml; without it take the line out, and read what is assumed then)",
@@ -298,16 +343,32 @@ pub fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
     }
 }
 
-/// The last exchange that the site's own log says was released in this study, should the log have
-/// outlived the ledger.
-fn logged(folder: &Folder) -> u32 {
+/// Begins the names of logs that were put aside.
+const ASIDE: &str = "audit.before-";
+
+/// The last exchange that the site's own logs say was released in this study, should one have
+/// outlived the ledger: the log, and those that earlier returns put aside.
+fn logged(folder: &Folder) -> Result<u32, NodeError> {
+    let cannot = |cause| NodeError::System { what: folder.path.display().to_string(), cause };
+    let mut last = 0;
+    for file in std::fs::read_dir(&folder.path).map_err(cannot)? {
+        let file = file.map_err(cannot)?;
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("audit.") && name.ends_with(".jsonl") {
+            last = last.max(logged_in(&file.path(), &folder.study).map_err(cannot)?);
+        }
+    }
+    Ok(last)
+}
+
+fn logged_in(log: &Path, study: &Digest) -> std::io::Result<u32> {
     use std::io::BufRead as _;
-    let Ok(file) = std::fs::File::open(folder.path.join(audit_log::FILE)) else { return 0 };
-    let study = crate::frame::Hex(&folder.study).to_string();
+    let study = crate::frame::Hex(study).to_string();
     let (mut this, mut last) = (false, 0);
-    for line in std::io::BufReader::new(file).split(b'\n').map_while(Result::ok) {
-        let Ok(line) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
-        if line["event"] == "start" {
+    for line in std::io::BufReader::new(std::fs::File::open(log)?).split(b'\n') {
+        let Ok(line) = serde_json::from_slice::<serde_json::Value>(&line?) else { continue };
+        if line["event"] == "start" || line["event"] == audit_log::CONTINUED {
             this = line["study"] == study.as_str();
         }
         if this && line["event"] == "released" {
@@ -315,18 +376,22 @@ fn logged(folder: &Folder) -> u32 {
                 last.max(line["round"].as_u64().and_then(|r| u32::try_from(r).ok()).unwrap_or(0));
         }
     }
-    last
+    Ok(last)
 }
 
+/// Renames the log, all pieces of it, to names that no others have.
 fn put_aside(folder: &Folder) -> Result<(), NodeError> {
-    let log = folder.path.join(audit_log::FILE);
-    if !log.exists() {
-        return Ok(());
-    }
     let time = crate::clock::text(crate::clock::now()).replace(':', "");
-    let aside = folder.path.join(format!("audit.before-{time}.jsonl"));
-    std::fs::rename(&log, &aside)
-        .map_err(|cause| NodeError::System { what: log.display().to_string(), cause })
+    let name = |n: u32| match n {
+        1 => folder.path.join(format!("{ASIDE}{time}.jsonl")),
+        n => folder.path.join(format!("{ASIDE}{time}-{n}.jsonl")),
+    };
+    for log in audit_log::files(&folder.path).into_iter().filter(|log| log.exists()) {
+        let aside = (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1));
+        std::fs::rename(&log, &aside)
+            .map_err(|cause| NodeError::System { what: log.display().to_string(), cause })?;
+    }
+    Ok(())
 }
 
 /// Asks until everybody has answered.
@@ -374,11 +439,7 @@ async fn ask(
             return Err(NodeError::Unanswered { names, seconds: began.elapsed().as_secs_f64() });
         };
         match event {
-            LinkEvent::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
-                if version <= VERSION_BEFORE {
-                    said.insert(peer, "its consenso is too old to give anything back".into());
-                    continue;
-                }
+            LinkEvent::Up { peer, have, outgoing, .. } if open.contains(&peer) => {
                 claimed.insert(peer, have);
                 drop(outgoing.try_send(Frame::Lost.encode()));
                 senders.insert(peer, outgoing);
@@ -409,7 +470,7 @@ async fn ask(
                         from: me,
                         to: None,
                         round,
-                        blake3: blake3(&bytes),
+                        blake3: release_hash(&bytes),
                     };
                     // A place of the file that was being written when the process ended; or a lie,
                     // which is worth nothing.

@@ -6,7 +6,7 @@
 //! and no library of a vendor runs inside the node. `deploy/pkcs11-sign.sh` is one for PKCS#11.
 
 use crate::identity::{IdentityError, public_key};
-use crate::seal::{Seal, verify};
+use crate::release_signature::{ReleaseSignature, verify};
 use std::fmt::Debug;
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -80,8 +80,24 @@ impl SignerCommand {
     }
 }
 
+/// Pauses before a command that failed is asked again: a device may be busy for a moment. Who needs
+/// the signature decides about longer ones.
+const AGAIN: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
+
 impl Signs for SignerCommand {
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
+        for pause in AGAIN {
+            match self.sign_once(bytes) {
+                Err(SignError::Failed { .. }) => std::thread::sleep(pause),
+                other => return other,
+            }
+        }
+        self.sign_once(bytes)
+    }
+}
+
+impl SignerCommand {
+    fn sign_once(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
         let program = &self.0[0];
         let fail = |cause: std::io::Error| SignError::System { program: program.clone(), cause };
         let mut child = Command::new(program)
@@ -149,7 +165,7 @@ impl DeviceKey {
         let proof = b"consenso asks its signer";
         let signature =
             key.device.sign(proof).map_err(|e| IdentityError::Tls(format!("signer: {e}")))?;
-        let seal = Seal { scheme: scheme.into(), signature: signature.into() };
+        let seal = ReleaseSignature { scheme: scheme.into(), signature: signature.into() };
         if !verify(&key.public, proof, &seal) {
             return Err(IdentityError::Tls(format!(
                 "signer: what it signed does not verify with the key of certificate.pem as {scheme:?}: another key, or another form of signature"
@@ -222,6 +238,11 @@ mod tests {
         let said = ask(&["sh", "-c", "echo the device is gone >&2; exit 3"]).unwrap_err();
         assert!(said.contains("the device is gone") && said.contains('3'), "{said}");
         assert!(ask(&["true"]).is_err(), "nothing is no signature");
+        // One that fails once is asked again.
+        let flaky = std::env::temp_dir().join(format!("consenso-flaky-{}", std::process::id()));
+        let script = format!("if test -e {0}; then cat; else : > {0}; exit 1; fi", flaky.display());
+        assert_eq!(ask(&["sh", "-c", &script]).unwrap(), b"x");
+        std::fs::remove_file(flaky).unwrap();
         assert_eq!(ask(&["cat"]).unwrap(), b"x");
         assert!(SignerCommand::new(Vec::new()).is_err());
     }

@@ -1,7 +1,7 @@
 //! What releases have cost so far, by bounds that are quick to compute after every round.
 
 use consenso_engine::gate::Charge;
-use consenso_engine::privacy::{Event, Mechanism, filter, gdp, zcdp};
+use consenso_engine::privacy::{Event, Mechanism, Profile, filter, gdp, rdp, zcdp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,12 +23,21 @@ pub(crate) struct Spending {
     gaussian_only: bool,
     /// The orders of a filter, what was spent at each, and Σ μ² where it is added up.
     filter: Option<(Vec<f64>, Vec<f64>, Option<f64>)>,
+    /// Releases that draw records, equal ones counted; no mark has them ([`Self::draws`]).
+    #[serde(skip)]
+    sampled: Vec<Event>,
     charged: u32,
 }
 
 impl Spending {
     pub(crate) fn new() -> Self {
         Self { gaussian_only: true, ..Self::default() }
+    }
+
+    /// Whether releases drew records: what these cost is in no mark, whose bytes are what they
+    /// always were.
+    pub(crate) fn draws(&self) -> bool {
+        !self.sampled.is_empty()
     }
 
     pub(crate) fn add(&mut self, charge: &ChargeRow) {
@@ -63,6 +72,19 @@ impl Spending {
             self.pure += epsilon;
             return;
         }
+        let drawn = charge.values().find(|e| {
+            matches!(
+                e.mechanism,
+                Mechanism::SampledGaussian { .. } | Mechanism::SampledLaplace { .. }
+            )
+        });
+        if let Some(drawn) = drawn {
+            match self.sampled.iter_mut().find(|e| e.mechanism == drawn.mechanism) {
+                Some(known) => known.count += drawn.count,
+                None => self.sampled.push(drawn.clone()),
+            }
+            return;
+        }
         match event("l2") {
             Some(Mechanism::Gaussian { mu }) => {
                 self.mu_squared += mu * mu;
@@ -90,6 +112,12 @@ impl Spending {
         if self.charged == 0 {
             return 0.0;
         }
+        if !self.sampled.is_empty() {
+            // A run draws for every release or for none.
+            let profile = Profile::new(&self.sampled).ok();
+            let found = profile.and_then(|p| rdp::epsilon(&p, delta).ok()?.value());
+            return found.unwrap_or(f64::INFINITY);
+        }
         if let Some((orders, spent, mu_squared)) = &self.filter {
             return filter::epsilon_spent(orders, spent, *mu_squared, delta);
         }
@@ -114,6 +142,7 @@ fn pure(event: &Event) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consenso_engine::privacy::NeighbourRelation;
 
     /// The gauge of `pp` and `dvp` showed the whole budget from the first round on.
     #[test]
@@ -123,6 +152,12 @@ mod tests {
         spending.add(&charge);
         assert!((spending.epsilon(1e-6) - 0.01).abs() < 1e-12);
         (1..400).for_each(|_| spending.add(&charge));
+        let drawn = Event::gaussian(0.5, 1).sampled(0.02, NeighbourRelation::ReplaceOne).unwrap();
+        let mut sampled = Spending::new();
+        let row = ChargeRow::from([("l2".to_owned(), drawn)]);
+        (0..300).for_each(|_| sampled.add(&row));
+        let gauge = sampled.epsilon(1e-6);
+        assert!(gauge > 0.1 && gauge < 2.0, "300 rounds of a fiftieth of the records: {gauge}");
         let found = spending.epsilon(1e-6);
         assert!(found > 0.2 && found < 1.5, "400 rounds of 0.01 are less than their sum: {found}");
     }

@@ -99,7 +99,7 @@ fn reserved(claim: &Claim, cost: Option<StudyCost>) -> StudyCost {
 #[must_use]
 pub fn spent(charges: &[ChargeRow], reserved: StudyCost) -> StudyCost {
     if charges.is_empty() {
-        return StudyCost { epsilon: 0.0, delta: 0.0, mu: Some(0.0), rho: Some(0.0) };
+        return StudyCost { mu: Some(0.0), rho: Some(0.0), ..StudyCost::claimed(0.0, 0.0) };
     }
     // Every entry of a charge is a valid description of the same release: the cheapest of a kind
     // counts.
@@ -140,6 +140,7 @@ pub fn spent(charges: &[ChargeRow], reserved: StudyCost) -> StudyCost {
         delta: reserved.delta,
         mu: least(mu_squared.map(|m| m.sqrt().next_up()), reserved.mu),
         rho: least(rho, reserved.rho),
+        tau: reserved.tau,
     }
 }
 
@@ -194,7 +195,7 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     let spent = match (given_up(&rows, number), reserved) {
         (Some(before), _) => Some(before),
         // Rounds that may have been released before a disk was lost are not booked one by one yet.
-        (None, Some(reserved)) if unsure(&rows, number) > study.releases => Some(reserved),
+        (None, Some(reserved)) if spared_until(&rows, number) > study.releases => Some(reserved),
         (None, Some(reserved)) => {
             let charges: Vec<ChargeRow> =
                 rows.iter().filter(|row| row.study == number).filter_map(charged).collect();
@@ -205,7 +206,7 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     crate::edges::destroy(&folder.path, number)
         .map_err(|cause| NodeError::System { what: "the secrets of the edges".into(), cause })?;
     if study.state != "abandoned" {
-        let none = StudyCost { epsilon: 0.0, delta: 0.0, mu: None, rho: None };
+        let none = StudyCost { mu: None, rho: None, ..StudyCost::claimed(0.0, 0.0) };
         store.abandon(number, spent.unwrap_or(none))?;
     }
     // The ledger beside the records comes second: after a crash between the two it still has the
@@ -217,8 +218,9 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     Ok(GivenUp { study: number, reserved, spent })
 }
 
-/// Up to which exchange there may have been releases that the ledger lost.
-fn unsure(rows: &[Row], study: i64) -> u32 {
+/// Up to which exchange there may have been releases that the ledger lost: the furthest that any
+/// return of the site found, for a later one may know less.
+pub(crate) fn spared_until(rows: &[Row], study: i64) -> u32 {
     let until = |row: &Row| match row.entry {
         Entry::Restored { until, .. } if row.study == study => Some(until),
         _ => None,
@@ -271,19 +273,22 @@ mod tests {
             "{pure:?}"
         );
         let filter = Mechanism::IntervalGaussian { orders: vec![2.0], costs: vec![0.1], mu: None };
-        let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
+        let reserved = StudyCost::claimed(1.0, 1e-6);
         assert_eq!(spent(&[charge("filter", filter)], reserved), reserved);
     }
 
-    /// Shared noise costs a δ beside its μ, so a study in it reserves no μ: giving it up must not
-    /// make one of its charges.
+    /// Earlier versions reserved no μ for noise that several agents add: giving such a study up must
+    /// not make one of its charges. Today's has a μ and a distance, which stays whole.
     #[test]
     fn what_was_reserved_without_a_mu_is_given_up_without_one() {
-        let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
+        let reserved = StudyCost::claimed(1.0, 1e-6);
         let part = spent(&[charge("l2", Mechanism::Gaussian { mu: 0.02 })], reserved);
         assert_eq!(part, reserved);
         let pure = spent(&[charge("l1", Mechanism::Pure { epsilon: 0.1 })], reserved);
         assert_eq!((pure.delta, pure.mu), (1e-6, None), "the δ of the proof stays");
         assert!(pure.epsilon < 0.11);
+        let reserved = StudyCost::gaussian(1.0, 1e-6, 0.2).within(1e-60);
+        let part = spent(&[charge("l2", Mechanism::Gaussian { mu: 0.02 })], reserved);
+        assert!(part.mu.is_some_and(|mu| mu < 0.03) && part.tau == 1e-60, "{part:?}");
     }
 }

@@ -1,6 +1,8 @@
 //! Where bytes pass in and out: TCP, or whatever a test puts in its place. Everything above it is
 //! the same in both worlds.
 
+use crate::folder::Folder;
+use crate::proxy::Proxy;
 use std::fmt::Debug;
 use std::future::Future;
 use std::io;
@@ -35,13 +37,27 @@ pub(crate) trait Listener: Send {
     fn accept(&mut self) -> Soon<'_, (Connection, String)>;
 }
 
-/// The real network.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tcp;
+/// The real network: calls go straight, or through a proxy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tcp {
+    proxy: Option<Proxy>,
+}
+
+impl Tcp {
+    /// As the folder of a site says.
+    pub(crate) fn of(folder: &Folder) -> Self {
+        Self { proxy: folder.site.proxy.as_deref().and_then(|text| Proxy::parse(text).ok()) }
+    }
+}
 
 impl Wire for Tcp {
     fn connect<'a>(&'a self, address: &'a str) -> Soon<'a, Connection> {
-        Box::pin(async move { undelayed(TcpStream::connect(address).await?) })
+        Box::pin(async move {
+            undelayed(match &self.proxy {
+                Some(proxy) => proxy.connect(address).await?,
+                None => TcpStream::connect(address).await?,
+            })
+        })
     }
 
     fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>> {

@@ -5,26 +5,27 @@
 //! own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports
 //! progress.
 
+mod budget;
 mod gate;
 mod threads;
 
 use consenso_engine::Loss;
-use consenso_engine::data::{Kind, Schema, Table};
+use consenso_engine::data::{DraftOptions, Kind, Table, Unknown};
 use consenso_engine::experiment::{
-    self, Experiment, ExperimentSpec, Inputs, Job, Observer, Part, Piece, Share, Source,
-    put_together, run_pieces,
+    self, Experiment, Job, Observer, Part, Piece, Share, put_together, run_pieces,
 };
 use consenso_engine::gate::exact::{self, Grid, Noise};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::privacy::calibrate::{
     NoiseKind, Request, calibrate as calibrated, complete_sensitivity,
 };
-use consenso_engine::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
+use consenso_engine::privacy::{
+    NeighbourRelation, Sampling, compose as composed, mixture, parse_events,
+};
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::study::{Bounds, Rows, Study, StudyError};
 use consenso_study::bundled::adult_tables;
-use consenso_study::files::{self, Tables, table_of};
-use consenso_study::{ExperimentFile as _, SchemaFile as _};
+use consenso_study::frames::{self, AskNoise, FrameError, Frames};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
@@ -176,6 +177,9 @@ struct Fit {
     algorithm: serde_json::Map<String, serde_json::Value>,
     regularization: f64,
     seed: Option<u64>,
+    /// Level of the intervals, if standard errors are asked for.
+    #[serde(default)]
+    inference: Option<f64>,
 }
 
 /// Columns become (value − centre)/width, within [−1, 1] where `clamp` is set.
@@ -256,6 +260,9 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
         // again.
         study = study.budget(epsilon, fit.delta).neighbours(fit.neighbours).without_references();
     }
+    if let Some(level) = fit.inference {
+        study = study.inference(level);
+    }
     Ok(match fit.seed {
         Some(seed) => study.seed(seed),
         None => study,
@@ -263,9 +270,9 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
 }
 
 /// Fits models on the rows of several sites; see `consenso._estimators`. Rows are read where numpy
-/// has them.
+/// has them. `charge` is called with what the fit costs, as JSON, before anything is released.
 #[pyfunction]
-#[pyo3(signature = (options, rows, labels, order, progress))]
+#[pyo3(signature = (options, rows, labels, order, progress, charge=None))]
 fn fit(
     py: Python<'_>,
     options: &str,
@@ -273,24 +280,133 @@ fn fit(
     labels: PyReadonlyArray1<'_, f64>,
     order: Option<PyReadonlyArray1<'_, i64>>,
     progress: Option<Py<PyAny>>,
+    charge: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let fit: Fit = serde_json::from_str(options).map_err(input)?;
     let (rows, labels) = (contiguous(&rows)?, contiguous(&labels)?);
     let order = order.as_ref().map(contiguous).transpose()?;
     watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
-        let fitted =
-            study(&fit, rows, labels, order)?.run_watched(observer).map_err(study_error)?;
-        let claim = fitted.claim().map(|c| {
-            json!({ "epsilon": c.epsilon, "delta": c.delta, "method": c.method.to_string(),
-                "neighbours": c.neighbours.name(), "adversary": c.adversary, "sampler": c.sampler,
-                "caveats": c.caveats, "statement": c.to_string() })
-        });
-        let answer = json!({
-            "models": fitted.models(), "mean": fitted.model(), "claim": claim, "record": fitted.record(),
-            "shareable": fitted.shareable(), "file": fitted.model_file(),
-        });
-        Ok(answer.to_string())
+        charged(study(&fit, rows, labels, order)?, observer, charge.as_ref())
     })
+}
+
+/// Fits models on tables under a schema, given as the task of an experiment; without a seed the
+/// noise is the operating system's. `charge` is called as for `fit`.
+#[pyfunction]
+#[pyo3(signature = (task, seed, judged, progress, charge=None))]
+fn fit_tables(
+    py: Python<'_>,
+    task: Task,
+    seed: Option<u64>,
+    judged: bool,
+    progress: Option<Py<PyAny>>,
+    charge: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
+        let study = Frames::from(task).study(seed).map_err(caused)?;
+        let study = if judged { study } else { study.without_references() };
+        charged(study, observer, charge.as_ref())
+    })
+}
+
+/// Asks for statistics of tables under a schema, in one exchange; `charge` is called as for `fit`.
+#[pyfunction]
+#[pyo3(signature = (task, questions, seed, progress, charge=None))]
+fn ask(
+    py: Python<'_>,
+    task: Task,
+    questions: Vec<String>,
+    seed: Option<u64>,
+    progress: Option<Py<PyAny>>,
+    charge: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let noise = match seed {
+        Some(seed) => AskNoise::Seed(seed),
+        None => AskNoise::Entropy(entropy()?),
+    };
+    watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
+        let (refused, charge) = (Mutex::new(None), charge.as_ref());
+        Frames::from(task)
+            .ask(&questions, noise, observer, |experiment| agreed(charge, experiment, &refused))
+            .map(|answers| answers.to_string())
+            .map_err(|error| {
+                let own = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+                own.unwrap_or_else(|| match error {
+                    FrameError::Run(_) | FrameError::Unanswered => failed(error),
+                    error => caused(error),
+                })
+            })
+    })
+}
+
+/// Has `charge` agree to what a study costs; what it says instead is kept as it was.
+fn agreed(
+    charge: Option<&Py<PyAny>>,
+    experiment: &Experiment,
+    refused: &Mutex<Option<PyErr>>,
+) -> Result<(), experiment::CallerError> {
+    let (Some(charge), Some(cost)) = (charge, frames::cost(experiment)) else { return Ok(()) };
+    Python::attach(|py| charge.call1(py, (cost.to_string(),))).map(drop).map_err(|error| {
+        let text = error.to_string();
+        *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        text.into()
+    })
+}
+
+/// Runs a study once `charge` has agreed to what it costs.
+fn charged(study: Study, observer: &dyn Observer, charge: Option<&Py<PyAny>>) -> PyResult<String> {
+    let refused = Mutex::new(None);
+    let before = |experiment: &Experiment| agreed(charge, experiment, &refused);
+    let fitted = study.run_charged(observer, before).map_err(|error| {
+        let own = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        own.unwrap_or_else(|| study_error(error))
+    })?;
+    Ok(frames::answer(&fitted).to_string())
+}
+
+/// Applies a model file to the text of a table; see `consenso_study::frames`.
+#[pyfunction]
+#[pyo3(signature = (model, name, text, agent, unknown))]
+fn predict(
+    py: Python<'_>,
+    model: &str,
+    name: &str,
+    text: &[u8],
+    agent: Option<&str>,
+    unknown: &str,
+) -> PyResult<String> {
+    let known = Unknown::ALL.into_iter().find(|policy| policy.name() == unknown);
+    let unknown = known.ok_or_else(|| {
+        input(format!("unknown=\"{unknown}\" must be \"error\", \"ignore\" or \"other\""))
+    })?;
+    let answer = || frames::predict(model, name, text, agent, unknown).map_err(caused);
+    Ok(py.detach(|| threads::on_ours(answer))??.to_string())
+}
+
+/// Drafts a schema from the text of a table: its TOML and what deserves a look.
+#[pyfunction]
+#[pyo3(signature = (name, text, label, site, positive))]
+fn draft(
+    py: Python<'_>,
+    name: &str,
+    text: &[u8],
+    label: Option<String>,
+    site: Option<String>,
+    positive: Option<String>,
+) -> PyResult<(String, Vec<String>)> {
+    let options = DraftOptions { label, site, positive, ..DraftOptions::default() };
+    py.detach(|| threads::on_ours(|| frames::draft(name, text, &options)))?.map_err(caused)
+}
+
+/// An error with what caused it.
+fn caused(error: impl std::error::Error) -> PyErr {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    input(text)
 }
 
 fn study_error(error: StudyError) -> PyErr {
@@ -313,12 +429,15 @@ struct Task {
     edges: Option<(String, String)>,
 }
 
+impl From<Task> for Frames {
+    fn from(Task { file, text, files, schema, test, edges }: Task) -> Self {
+        Self { file, text, files, schema, test, edges }
+    }
+}
+
 impl Task {
     fn check(self, entropy: Option<[u8; 32]>) -> PyResult<Experiment> {
-        let Self { file, text, files, schema, test, edges } = self;
-        let spec = ExperimentSpec::from_toml(&text, &file).map_err(input)?;
-        let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
-        Experiment::check(Inputs { file, text, spec, source, edges, entropy }).map_err(input)
+        Experiment::check(Frames::from(self).inputs(entropy).map_err(caused)?).map_err(input)
     }
 }
 
@@ -349,7 +468,7 @@ fn run(
 #[pyfunction]
 fn shares(py: Python<'_>, task: Task) -> PyResult<usize> {
     let experiment = py.detach(|| threads::on_ours(|| task.check(None)))??;
-    Ok(experiment.places(None).iter().filter(|p| p.part == Part::Grounds).count())
+    Ok(experiment.places(None).iter().filter(|p| p.part == Part::RunReferences).count())
 }
 
 /// Does one share of an experiment, from 1, and returns its pieces; see `merge`.
@@ -391,25 +510,6 @@ fn merge(py: Python<'_>, task: Task, shares: Vec<Vec<u8>>, os_entropy: bool) -> 
     py.detach(|| threads::on_ours(merged))?
 }
 
-fn source(
-    spec: &ExperimentSpec,
-    text: &str,
-    file: &str,
-    files: Vec<(String, Vec<u8>)>,
-    schema: Option<&str>,
-    test: Option<(String, Vec<u8>)>,
-) -> PyResult<Source> {
-    let schema = schema.map(Schema::from_toml).transpose().map_err(input)?;
-    let read = |(name, bytes): (String, Vec<u8>)| {
-        table_of(std::path::Path::new(&name), bytes, schema.as_ref())
-    };
-    let tables = |_: &str| {
-        let train = files.into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Tables { train, test: test.map(read).transpose()? })
-    };
-    files::source(spec, text, file, tables).map_err(input)
-}
-
 fn entropy() -> PyResult<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|e| {
@@ -443,7 +543,7 @@ fn compose(py: Python<'_>, events: &str, delta: f64) -> PyResult<String> {
 
 /// Returns the least noise that keeps a schedule of releases within a budget.
 #[pyfunction]
-#[pyo3(signature = (epsilon, delta, rounds, dim, l1, l2, linf, mechanism))]
+#[pyo3(signature = (epsilon, delta, rounds, dim, l1, l2, linf, mechanism, sampling=None, neighbours=None))]
 #[expect(clippy::too_many_arguments, reason = "the Python layer calls it, by keyword")]
 fn calibrate(
     py: Python<'_>,
@@ -455,6 +555,8 @@ fn calibrate(
     l2: Option<f64>,
     linf: Option<f64>,
     mechanism: Option<&str>,
+    sampling: Option<f64>,
+    neighbours: Option<&str>,
 ) -> PyResult<String> {
     let step = complete_sensitivity(l1, l2, linf, dim as usize).map_err(input)?;
     let mut request = Request::new(epsilon, delta, rounds as usize, dim as usize, step);
@@ -466,6 +568,10 @@ fn calibrate(
             return Err(input(format!("mechanism \"{other}\" is not laplace or gaussian")));
         }
     };
+    let neighbours: NeighbourRelation =
+        serde_json::from_value(json!(neighbours.unwrap_or("add-remove")))
+            .map_err(|_| input("neighbours is \"add-remove\", \"replace-one\" or \"zero-out\""))?;
+    request.sampling = sampling.map(|rate| Sampling { rate, neighbours });
     let found = py.detach(|| threads::on_ours(|| calibrated(&request)))?.map_err(input)?;
     Ok(json!(found).to_string())
 }
@@ -568,9 +674,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("OPTIMIZED", !cfg!(debug_assertions))?;
     module.add("ConsensoError", module.py().get_type::<ConsensoError>())?;
     module.add_class::<gate::Gate>()?;
+    module.add_class::<budget::Budget>()?;
     module.add("InputError", module.py().get_type::<InputError>())?;
     for function in [
         wrap_pyfunction!(fit, module)?,
+        wrap_pyfunction!(fit_tables, module)?,
+        wrap_pyfunction!(ask, module)?,
+        wrap_pyfunction!(budget::claimed, module)?,
+        wrap_pyfunction!(predict, module)?,
+        wrap_pyfunction!(draft, module)?,
         wrap_pyfunction!(run, module)?,
         wrap_pyfunction!(shares, module)?,
         wrap_pyfunction!(share, module)?,

@@ -148,6 +148,57 @@ def test_the_gate_clips_what_a_callable_returns_and_ends_with_its_budget():
         gate.release(rows)
 
 
+def test_no_record_counts_for_more_than_its_clip_however_small_numbers_are():
+    """Squares of numbers below 1e-162 are zero: a row of them counted 1e30 times as much as it may, or failed for its size."""
+    for clip in (1e-320, 1e-200, 1e-163, 1.0, 1e200):
+        for size in (1e-310, 1e-170, 1e-163, 1.0, 1e150, 1e300):
+            sums = []
+            for row in ([size, size], [-size, -size], [0.0, 0.0]):
+                gate = consenso._core.Gate(50.0, 1e-6, 1, 2, clip, 2, 7, 0)
+                sums.append(gate.release(np.array([row, [0.0, 0.0]])) / clip)
+            # The same seed draws the same noise up to the grid.
+            moved = np.hypot(*(sums[0] - sums[1]))
+            assert moved <= 2.02, (clip, size, moved)
+            if size > 1e3 * clip and clip > 1e-300:
+                assert moved > 1.98 and np.hypot(*(sums[0] - sums[2])) > 0.98, (clip, size)
+
+
+def test_a_callable_that_looks_at_other_records_is_found_out_or_kept_from_them():
+    """Batch normalisation: one record moves the gradients of all, which no noise for one record hides."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.normal(size=400)
+
+    def normalised(x, X, y):
+        z = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-3)
+        return (z @ x - y)[:, None] * z
+
+    def ordered(x, X, y):
+        return (X @ x - y)[:, None] * X * np.linspace(0, 1, len(X))[:, None]
+
+    def plain(x, X, y):
+        return (X @ x - y)[:, None] * X
+
+    calls = []
+
+    def late(x, X, y):
+        calls.append(len(X))
+        return plain(x, X, y) if len(calls) <= 12 else normalised(x, X, y)
+
+    how = {"epsilon": 2.0, "rounds": 30, "sites": np.arange(400) % 2, "random_state": 1}
+    for wrong in (normalised, ordered, late):
+        budget = consenso.BudgetAccountant(9.0, 1e-5, rule="sum")
+        with pytest.raises(consenso.InputError, match="one record at a time"):
+            consenso.CustomProblem(wrong, dim=2, clip=1.0).fit(X, y, accountant=budget, **how)
+        assert budget.spent == ((0.0, 0.0) if wrong is not late else pytest.approx((2.0, 1e-6), rel=1e-9))
+    fit = consenso.CustomProblem(plain, dim=2, clip=1.0).fit(X, y, **how)
+    alone = consenso.CustomProblem(plain, dim=2, clip=1.0, isolate=True).fit(X, y, **how)
+    np.testing.assert_allclose(fit.model_, alone.model_)
+    assert "not proved" in fit.claim_["caveats"][-1] and "remembers nothing" in alone.claim_["caveats"][-1]
+    # Row by row batch normalisation sees one record: nothing else moves its gradient.
+    consenso.CustomProblem(normalised, dim=2, clip=1.0, isolate=True).fit(X, y, **how)
+    consenso.CustomProblem(normalised, dim=2, clip=1.0).fit(X, y, **{**how, "epsilon": None})
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_stops_a_long_run():
     long = {
@@ -208,3 +259,34 @@ def test_a_fitted_model_goes_to_the_command_line_and_back(tmp_path):
         np.testing.assert_allclose(answers, ridge.predict(frame), rtol=1e-9)
     with pytest.raises(consenso.InputError, match="no file"):
         consenso.LogisticRegression(epsilon=None).fit(frame, ill).save_model(tmp_path / "none.json")
+
+
+def test_a_model_of_ones_own_trains_on_secret_batches():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(3000, 2))
+    y = X @ [1.0, -2.0]
+    seen = []
+
+    def gradients(x, X, y):
+        seen.append(len(X))
+        return (X @ x - y)[:, None] * X
+
+    problem = consenso.CustomProblem(gradients, dim=2, clip=1.0)
+    how = {"sites": np.arange(3000) % 2, "epsilon": 2.0, "rounds": 60, "learning_rate": 0.1, "random_state": 1}
+    whole = problem.fit(X, y, **how)
+    seen.clear()
+    budget = consenso.BudgetAccountant(3.0, 1e-5)
+    part = problem.fit(X, y, batch=0.1, accountant=budget, **how)
+    drawn = [n for n in seen if 1 < n < 1500]
+    assert len(drawn) == 120 and len(set(drawn)) > 20, "a fresh sample for every site and round"
+    assert abs(np.mean(drawn) - 150) < 6 * np.sqrt(150 / 120)
+    assert part.claim_["epsilon"] <= 2.0 and part.claim_["method"] == "pld"
+    assert part.claim_["sigma"] < whole.claim_["sigma"], "less noise on a sum of fewer records"
+    assert any("sampling" in caveat for caveat in part.claim_["caveats"])
+    assert budget.spent == pytest.approx((part.claim_["epsilon"], 1e-6), rel=1e-6)
+    assert np.abs(part.model_ - [1.0, -2.0]).max() < 0.5
+    again = problem.fit(X, y, batch=0.1, **how)
+    assert (again.model_ == part.model_).all(), "a seed decides the samples, too"
+    for bad in (0.0, 1.5, "x"):
+        with pytest.raises(consenso.InputError, match="batch"):
+            problem.fit(X, y, batch=bad, **how)

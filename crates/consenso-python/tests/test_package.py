@@ -14,6 +14,7 @@ from consenso import accounting, noise
 
 sklearn = pytest.importorskip("sklearn")
 from joblib import parallel_config  # noqa: E402
+from sklearn.ensemble import BaggingClassifier  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
@@ -28,6 +29,16 @@ def blobs(n=3000, classes=2, seed=0):
 
 def private(**kw):
     return consenso.LogisticRegression(**{"epsilon": 4.0, "bounds": (-4, 8), "random_state": 1, **kw})
+
+
+def gaussian_fits(epsilon, delta, fits, at):
+    """ε at ``at`` of so many fits that are each a Gaussian mechanism of (ε, δ), by SciPy's normal law: μ adds in squares."""
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    tail = lambda mu, e: norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu)  # noqa: E731
+    mu = brentq(lambda m: tail(m, epsilon) - delta, 1e-6, 50) * np.sqrt(fits)
+    return brentq(lambda e: tail(mu, e) - at, 0, 100)
 
 
 def test_sites_fit_one_model_under_a_claim():
@@ -64,7 +75,11 @@ def test_a_rare_class_is_heard_by_its_public_share():
     assert 0.02 < y.mean() < 0.08
     recall = lambda clf: clf.fit(X, y).predict(X)[y == 1].mean()  # noqa: E731
     for options in ({"epsilon": None, "bounds": None}, {"epsilon": 8.0}):
-        assert recall(private(prevalence=0.027, **options)) > 0.5 > 0.1 > recall(private(**options)), options
+        weighted = private(prevalence=0.027, class_weights="balanced", **options)
+        assert recall(weighted) > 0.5 > 0.1 > recall(private(**options)), options
+    # What is known of the share alone weighs nothing, as in a schema file.
+    assert recall(private(prevalence=0.027, epsilon=8.0)) < 0.1
+    assert recall(private(class_weights=(0.5, 18.0), epsilon=None, bounds=None)) > 0.5
     for bad in (0.0, 1.0, -1, "x", float("nan")):
         with pytest.raises(ValueError, match="prevalence"):
             private(prevalence=bad).fit(X, y)
@@ -83,16 +98,41 @@ def test_a_search_is_charged_and_refused():
     search = GridSearchCV(private(epsilon=1.0), {"regularization": [1e-3, 1e-2]}, cv=2, refit=False, error_score="raise")
     with consenso.BudgetAccountant(epsilon=4.0, delta=1e-5) as budget:
         search.fit(X, y)
-    assert budget.spent == pytest.approx((4.0, 4e-6))
-    with pytest.raises(consenso.BudgetSpent, match="limit"), consenso.BudgetAccountant(3.5, 1e-5) as small:
+    assert budget.spent == (pytest.approx(gaussian_fits(1.0, 1e-6, 4, 1e-5), rel=1e-3), 1e-5)
+    with pytest.raises(consenso.BudgetSpent, match="limit"), consenso.BudgetAccountant(3.5, 1e-5, rule="sum") as small:
         search.fit(X, y)
-    assert small.spent[0] == 3.0
+    assert small.spent == pytest.approx((3.0, 3e-6))
     own = consenso.BudgetAccountant(1.0, 1e-6)
     private(epsilon=1.0, accountant=own).fit(X, y)
     with pytest.raises(consenso.BudgetSpent):
         private(epsilon=1.0, accountant=own).fit(X, y)
     with pytest.raises(consenso.InputError):
         pickle.dumps(own)
+
+
+def test_copies_of_a_record_are_not_charged_as_one():
+    X, y = blobs(300)
+    bagged = BaggingClassifier(private(epsilon=1.0), n_estimators=2, random_state=3)
+    with pytest.raises(consenso.InputError, match="records are equal"), consenso.BudgetAccountant(9.0, 1e-5) as budget:
+        bagged.fit(X, y)
+    assert budget.spent == (0.0, 0.0)
+    with consenso.BudgetAccountant(9.0, 1e-5, rule="sum") as budget:
+        sklearn.clone(bagged).set_params(bootstrap=False).fit(X, y)
+    assert budget.spent == pytest.approx((2.0, 2e-6))
+    twice = np.repeat(np.arange(150), 2)
+    charged = consenso.BudgetAccountant(9.0, 1e-5, equal_records="charge", rule="sum")
+    private(epsilon=1.0, accountant=charged).fit(X[twice], y[twice])
+    # (2ε, δ + e^ε·δ): what an (ε, δ) for one record is for two.
+    assert charged.spent == pytest.approx((2.0, 1e-6 * (1 + np.e)))
+    doubled = consenso.BudgetAccountant(9.0, 1e-6, equal_records="charge")
+    private(epsilon=1.0, accountant=doubled).fit(X[twice], y[twice])
+    # Two records of one person are 2μ-GDP: as four fits.
+    assert doubled.spent[0] == pytest.approx(gaussian_fits(1.0, 1e-6, 4, 1e-6), rel=1e-3)
+    people = consenso.BudgetAccountant(9.0, 1e-5, equal_records="people", rule="sum")
+    private(epsilon=1.0, accountant=people).fit(X[twice], y[twice])
+    assert people.spent == pytest.approx((1.0, 1e-6))
+    with pytest.raises(consenso.InputError, match="equal_records"):
+        consenso.BudgetAccountant(1.0, equal_records="some")
 
 
 def test_bad_noise_and_bad_steps_say_what_to_give():
@@ -122,13 +162,106 @@ def test_a_search_in_other_processes_is_refused_and_not_forgotten():
     with pytest.raises(consenso.InputError, match="another process"), consenso.BudgetAccountant(9.0, 1e-5) as budget:
         search.fit(X, y)
     assert budget.spent == (0.0, 0.0)
-    with consenso.BudgetAccountant(9.0, 1e-5) as budget, parallel_config(backend="threading"):
+    with consenso.BudgetAccountant(9.0, 1e-5, rule="sum") as budget, parallel_config(backend="threading"):
         search.fit(X, y)
     assert budget.spent == pytest.approx((4.0, 4e-6))
     search.fit(X, y)  # nobody counts
     with consenso.BudgetAccountant(9.0, 1e-5):
         kept = pickle.loads(pickle.dumps(private()))
         sklearn.clone(kept).fit(X, y)  # the same process
+
+
+def test_ten_fits_cost_what_the_ledger_says_and_not_their_sum():
+    X, y = blobs(300)
+    budget = consenso.BudgetAccountant(3.53, 1e-6)
+    for _ in range(10):
+        private(epsilon=1.0, accountant=budget).fit(X, y)
+    assert budget.spent[0] == pytest.approx(gaussian_fits(1.0, 1e-6, 10, 1e-6), rel=1e-3) and budget.spent[0] <= 3.53
+    with pytest.raises(consenso.BudgetSpent, match="limit"):
+        private(epsilon=1.0, accountant=budget).fit(X, y)
+    with pytest.raises(consenso.InputError, match="no such cost|BudgetSpent|limit|known as"):
+        try:
+            budget.spend(0.01, 1e-9)
+        except consenso.BudgetSpent as error:
+            raise consenso.InputError(str(error)) from None
+
+
+def test_a_budget_in_a_file_is_shared_by_processes_and_is_the_ledgers_own(tmp_path):
+    X, y = blobs(300)
+    place = tmp_path / "ledger" / "budget.jsonl"
+    how = {"cv": 2, "refit": False, "n_jobs": 2, "error_score": "raise"}
+    search = GridSearchCV(private(epsilon=1.0, random_state=None), {"regularization": [1e-3, 1e-2]}, **how)
+    with consenso.BudgetAccountant(9.0, 1e-6, path=place) as budget:
+        search.fit(X, y)
+    assert budget.spent[0] == pytest.approx(gaussian_fits(1.0, 1e-6, 4, 1e-6), rel=1e-3)
+    entries = [json.loads(line) for line in place.read_text().splitlines()]
+    assert [e["entry"] for e in entries] == ["records", "limit", "study", "study", "study", "study"]
+    assert all(len(e["hash"]) == 64 for e in entries)
+    # Opened again, by whoever: what was spent stays spent, and the limit can be lowered only.
+    again = consenso.BudgetAccountant(2.2, 1e-6, path=place)
+    with pytest.raises(consenso.BudgetSpent):
+        private(epsilon=1.0, random_state=None, accountant=again).fit(X, y)
+    with pytest.raises(consenso.InputError, match="never raised"):
+        consenso.BudgetAccountant(99.0, 1e-6, path=place).spend(0.1, 0.0)
+    with pytest.raises(consenso.InputError, match="seed"):
+        private(epsilon=1.0, accountant=again).fit(X, y)
+    place.write_text(place.read_text().replace("LogisticRegression", "Ridge", 1))
+    with pytest.raises(consenso.InputError, match="edited or damaged"):
+        again.spent
+
+
+def test_what_a_claim_does_not_cover_is_warned_of():
+    from sklearn.preprocessing import StandardScaler
+
+    from consenso import preprocessing
+
+    X, y = blobs(600)
+    with pytest.warns(UserWarning, match="StandardScaler.*learns exact figures"):
+        make_pipeline(StandardScaler(), private(bounds=(-4, 4))).fit(X, y)
+    with pytest.warns(UserWarning, match="draws records with replacement"):
+        BaggingClassifier(private(epsilon=1.0), n_estimators=1).fit(X, y)
+    import warnings
+
+    with warnings.catch_warnings(), consenso.BudgetAccountant(9.0, 1e-5, equal_records="people") as budget:
+        warnings.simplefilter("error", UserWarning)
+        scaler = preprocessing.StandardScaler(epsilon=2.0, bounds=(-4, 8), random_state=3)
+        pipeline = make_pipeline(scaler, private(epsilon=1.0, bounds=(-5, 5))).fit(X, y)
+        make_pipeline(preprocessing.KBinsDiscretizer(4, epsilon=1.0, bounds=(-4, 8)), private(epsilon=1.0, bounds=(0, 1))).fit(X, y)
+    assert pipeline.score(X, y) > 0.8 and json.loads(budget._budget.standing())["studies"] == 4
+    np.testing.assert_allclose(scaler.mean_, X.mean(axis=0), atol=0.3)
+    np.testing.assert_allclose(scaler.scale_, X.std(axis=0), atol=0.5)
+    assert scaler.claim_.epsilon <= 2.0 and "seeded" in str(scaler.claim_.explain())
+    bins = preprocessing.KBinsDiscretizer(4, epsilon=8.0, bounds=(-4, 8), encode="ordinal").fit(X)
+    assert np.bincount(bins.transform(X)[:, 0].astype(int)).min() > 75
+    with pytest.raises(consenso.InputError, match="bounds"):
+        preprocessing.StandardScaler().fit(X)
+
+
+def test_a_claim_is_an_object_that_still_reads_as_a_dict():
+    X, y = blobs(300)
+    claim = private(epsilon=1.0).fit(X, y).claim_
+    assert isinstance(claim, consenso.Claim) and claim["epsilon"] == claim.epsilon <= 1.0
+    assert claim["neighbours"] == claim.relation == "replace-one" and claim.transcripts == 1
+    assert set(claim) >= {"epsilon", "delta", "method", "neighbours", "adversary", "caveats", "statement"}
+    with pytest.raises(AttributeError):
+        claim.epsilon = 0.1
+    assert "factor of at most 2.7" in claim.explain() and "<table>" in claim._repr_html_()
+    assert json.loads(json.dumps(claim.to_dict()))["delta"] == 1e-6
+    assert pickle.loads(pickle.dumps(claim)) == claim
+    assert {"LogisticRegression", "PoissonRegressor", "preprocessing", "Claim"} <= set(dir(consenso))
+
+
+def test_numbers_are_written_as_people_write_them():
+    from consenso._format import round_up
+
+    assert [round_up(v, 4) for v in (10.0, 1e4, 0.5, 1.00001, 123456.0, 1e-9, 0.0)] == ["10", "10000", "0.5", "1.001", "123500", "1.001e-9", "0"]
+
+
+REGRESSION = {
+    "name": "line", "runs": 1, "graph": {"kind": "complete"}, "privacy": {"epsilon": 4.0, "delta": 1e-6},
+    "data": {"source": "ridge", "agents": 3, "records_per_agent": 400, "dim": 3, "hold_out": 0.2}, "objective": {"loss": "ridge", "clip": 1.0},
+    "algorithm": [{"kind": "dgd", "rounds": 20}], "sweep": {"epsilon": [1.0, 4.0]},
+}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
@@ -214,6 +347,7 @@ def test_bad_data_are_exceptions():
         lambda: private().fit(X[:0], y[:0]),
         lambda: private().fit(X[:, 0], y),
         lambda: private().fit([["a"]] * 60, y),
+        lambda: private().fit(np.array([["a"]] * 60, dtype=object), y),
         lambda: private().fit(X, y, sites=np.full(60, np.nan)),
         lambda: consenso.Ridge(bounds=(-4, 8)).fit(X, y),
         lambda: private().fit(X, y).predict(X[:, :2]),
@@ -308,3 +442,13 @@ def test_importing_is_quick_and_does_without_scikit_learn():
         for _ in range(3)
     )
     assert loaded == "False" and float(took) < 1.0
+
+
+def test_a_frontier_of_a_regression_is_not_empty():
+    pytest.importorskip("matplotlib").use("Agg")
+    record = consenso.run(REGRESSION)
+    rows = record.rows()
+    assert all(row["r2"] is not None and row["rmse"] > 0 for row in rows)
+    axes = record.plot.frontier()
+    assert len(axes.lines) == 1 and axes.get_ylabel() == "test R²"
+    assert "r2" in record.table() and {"r2", "rmse", "mae"} <= set(record.to_pandas().columns)

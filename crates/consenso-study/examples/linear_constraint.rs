@@ -2,7 +2,7 @@
 //! own that it keeps to itself.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
+use consenso::experiment::{ExperimentSpec, Inputs, Source};
 use consenso_study::ExperimentFile as _;
 
 const EXPERIMENT: &str = r#"

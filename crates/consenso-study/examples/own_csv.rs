@@ -1,41 +1,39 @@
-//! A CSV of one's own: the rows of each hospital are an agent's, and the schema says what is
-//! public.
+//! CSV files of one's own: every hospital's file is an agent's, and the schema says what is public.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso_engine::data::{Dataset, Encoding, Schema, csv};
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
-use consenso_study::{ExperimentFile as _, SchemaFile as _};
+use consenso_study::StudyFiles as _;
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = made_up()?; // yours: hospitals/A.csv, hospitals/B.csv, … and a reviewed schema.toml
+    let (pattern, schema) = (format!("{folder}/*.csv"), format!("{folder}/schema.toml"));
+    let fitted = Study::from_csv(&pattern, schema)?.budget(1.0, 1e-6).run()?;
+    println!("{}", fitted.claim().ok_or("no claim")?);
+    let model = fitted.model_file().ok_or("no model")?;
+    println!("{:?}", model.features);
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
 
 const SCHEMA: &str = r#"
 reviewed = true
 column = [
     { name = "age", kind = "numeric", min = 0, max = 100 },
     { name = "smokes", kind = "categorical", categories = ["no", "yes"] },
-    { name = "hospital", kind = "site" },
     { name = "ill", kind = "label", classes = ["no", "yes"] },
 ]"#;
 
-const EXPERIMENT: &str = r#"
-name = "hospitals"
-runs = 1
-data = { path = "hospitals.csv", partition = { by = "hospital" } }
-graph = { kind = "complete" }
-privacy = { epsilon = 1.0, delta = 1e-6 }
-algorithm = [{ kind = "dgd" }]"#;
-
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut file = String::from("age,smokes,hospital,ill\n"); // yours: std::fs::read_to_string("hospitals.csv")?
-    for i in 0..9000 {
-        let (age, smokes, hospital) =
-            (i * 7 % 100, ["no", "yes"][i / 3 % 2], ["A", "B", "C"][i % 3]);
-        file += &format!("{age},{smokes},{hospital},{}\n", ["no", "yes"][usize::from(age > 50)]);
+/// Writes files as three hospitals might have them.
+fn made_up() -> std::io::Result<String> {
+    let folder = std::env::temp_dir().join(format!("consenso-own-csv-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("schema.toml"), SCHEMA)?;
+    for (offset, hospital) in ["A", "B", "C"].iter().enumerate() {
+        let mut file = String::from("age,smokes,ill\n");
+        for i in 0..3000 {
+            let (age, smokes) = ((i * 7 + offset) % 100, ["no", "yes"][i / 3 % 2]);
+            file += &format!("{age},{smokes},{}\n", ["no", "yes"][usize::from(age > 50)]);
+        }
+        std::fs::write(folder.join(format!("{hospital}.csv")), file)?;
     }
-    let table = csv::read(file.as_bytes(), "hospitals.csv", &Schema::from_toml(SCHEMA)?)?;
-    let source = Source::Data(Box::new(Dataset::new(vec![table], None, Encoding::OneHot)?));
-    let (file, text) = ("hospitals.toml".to_owned(), EXPERIMENT.to_owned());
-    let spec = ExperimentSpec::from_toml(&text, &file)?;
-    let fitted =
-        Study::from(Inputs { file, text, spec, source, edges: None, entropy: None }).run()?;
-    println!("{}{:?}", fitted.claim().ok_or("no claim")?, fitted.models()[0]);
-    Ok(())
+    Ok(folder.display().to_string())
 }

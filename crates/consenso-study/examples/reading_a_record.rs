@@ -1,8 +1,8 @@
 //! Reading a record: run a small experiment, keep its record as JSON, read it back and look inside.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
-use consenso_engine::record::Record;
+use consenso::experiment::{ExperimentSpec, Inputs, Source};
+use consenso::record::Record;
 use consenso_study::ExperimentFile as _;
 
 const EXPERIMENT: &str = r#"

@@ -4,10 +4,10 @@
 
 pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
-use consenso_engine::Fault;
+use consenso_engine::ConfigError;
 use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError,
-    Scratch, Storing, Table, TextEncoding, csv, libsvm,
+    Scratch, Storing, Table, TextEncoding, Unknown, csv, libsvm,
 };
 use consenso_engine::experiment::{
     CallerError, ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError,
@@ -68,7 +68,7 @@ pub enum FileError {
     Spec(#[from] SpecError),
     /// What the experiment asks for cannot be done with it.
     #[error(transparent)]
-    Refused(#[from] Fault),
+    Refused(#[from] ConfigError),
     /// The processes that read it together lost each other.
     #[error(transparent)]
     Ranks(#[from] RankError),
@@ -272,7 +272,7 @@ fn inputs_with(
     for path in [&mut data.path, &mut data.schema, &mut data.test].into_iter().flatten() {
         *path = absolute(&experiment.folder, Path::new(path))?.display().to_string();
     }
-    if let GraphSpec::File { path } = &mut spec.graph {
+    if let GraphSpec::File { path, .. } = &mut spec.graph {
         *path = absolute(&experiment.folder, path)?;
     }
     Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges, entropy })
@@ -324,11 +324,9 @@ fn stored(
 ) -> Result<(Storing, Option<Table>)> {
     let data = &spec.data;
     let mut schema = schema_of(experiment, spec, paths.first().map(|p| p.1), files)?;
-    let (by, classes) = match &data.partition {
-        Some(PartitionSpec::By(column)) => (Some(column.as_str()), false),
-        Some(PartitionSpec::Dirichlet(_)) => (None, true),
-        None => (data.agents.is_none().then_some("file"), false),
-    };
+    let test_file = test_file(experiment, spec, paths.iter().map(|p| p.1))?;
+    let by = spec.divides_by();
+    let classes = matches!(data.partition, Some(PartitionSpec::Dirichlet(_)));
     let mut outline = Outline { rows: 0, bytes: 0, again: None };
     for (_, path) in paths {
         let (rows, bytes) = Beginning::of(path)?.about(schema.as_ref(), data.encoding)?;
@@ -344,12 +342,12 @@ fn stored(
     let scratch = (store.open)().map_err(FileError::Caller)?;
     let mut storing = Storing::new(scratch, data.encoding, by, classes);
     for &(number, path) in paths {
-        let format = schema.as_ref().map(|schema| data.format.over(schema.format()));
+        let format = schema.as_ref().map(|schema| spec.format(schema.format()));
         match (Beginning::of(path)?.opened(), schema.as_ref()) {
             (Some(open), Some(schema)) => {
                 let format = format.as_ref().unwrap_or(schema.format());
                 let name = path.display().to_string();
-                csv::read_in_pieces(&open, &name, schema, format, &mut |table| {
+                csv::read_in_pieces(&*open, &name, schema, format, &mut |table| {
                     storing.push(number, table)
                 })?;
             }
@@ -361,9 +359,9 @@ fn stored(
             }
         }
     }
-    let test = data.test.as_ref().map(|path| {
-        let format = schema.as_ref().map(|schema| data.format.over(schema.format()));
-        read_table(&experiment.folder.join(path), schema.as_ref(), format.as_ref())
+    let test = test_file.map(|path| {
+        let format = schema.as_ref().map(|schema| spec.format(schema.format()));
+        read_table(&path, schema.as_ref(), format.as_ref())
     });
     Ok((storing, test.transpose()?))
 }
@@ -374,9 +372,6 @@ struct Beginning<'a> {
     length: u64,
     head: Vec<u8>,
 }
-
-/// Opens a file at its beginning.
-type Open<'a> = Box<dyn Fn() -> io::Result<Box<dyn io::Read>> + 'a>;
 
 impl<'a> Beginning<'a> {
     fn of(path: &'a Path) -> Result<Self> {
@@ -398,7 +393,7 @@ impl<'a> Beginning<'a> {
     }
 
     /// How to open its text, if it is a table that can be read in pieces.
-    fn opened(&self) -> Option<Open<'a>> {
+    fn opened(&self) -> Option<Box<csv::Open<'a>>> {
         let path = self.path;
         let text = self.text();
         // Packed with zstd; a workbook, old or new; Parquet; Arrow, as a file and as a stream.
@@ -423,6 +418,19 @@ impl<'a> Beginning<'a> {
                 false => Box::new(file),
             })
         }))
+    }
+
+    /// The records of a table that can be read in pieces.
+    fn table(
+        &self,
+        open: &csv::Open<'_>,
+        schema: &Schema,
+        format: Option<&Format>,
+        new: Option<Unknown>,
+    ) -> Result<Table> {
+        let (name, format) = (self.path.display().to_string(), format.unwrap_or(schema.format()));
+        let table = csv::read_opened(open, &name, schema, format, new)?;
+        Ok(if self.is_gzip() { table.unpacked("gzip") } else { table })
     }
 
     /// How its text begins.
@@ -459,7 +467,7 @@ impl<'a> Beginning<'a> {
 /// The edge list of a graph that stands in a file.
 fn edges(experiment: &ExperimentText, spec: &ExperimentSpec) -> Result<Option<(String, String)>> {
     Ok(match &spec.graph {
-        GraphSpec::File { path } => {
+        GraphSpec::File { path, .. } => {
             let path = experiment.folder.join(path);
             let name = path.display().to_string();
             let text = fs::read_to_string(&path).named(|| {
@@ -517,7 +525,7 @@ fn source_of(
         Origin::Costs => return Ok(Source::Costs),
         Origin::Synthetic => {
             let problem =
-                spec.synthetic().unwrap_or_else(|| Err(Fault::of("there is no such source")));
+                spec.synthetic().unwrap_or_else(|| Err(ConfigError::of("there is no such source")));
             return Ok(Source::Synthetic(
                 problem.map_err(|fault| at("data", &fault.to_string(), None))?,
             ));
@@ -543,12 +551,17 @@ fn source_of(
                     Some("keep test or hold_out"),
                 ))?;
             }
-            open(pattern)?
+            let dataset = open(pattern)?;
+            if spec.privacy.is_none() {
+                dataset.at_least_two_classes()?;
+            }
+            dataset
         }
     };
     if let Some(share) = data.hold_out {
+        let keys = spec.record_keys().unwrap_or_default();
         dataset = dataset
-            .hold_out(share, &Seed::from(spec.seed))
+            .hold_out(share, keys, spec.divides_by(), &Seed::from(spec.seed))
             .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
     }
     Ok(Source::Data(Box::new(dataset)))
@@ -567,20 +580,38 @@ fn tables_of(
     paths: &[PathBuf],
     files: usize,
 ) -> Result<Tables> {
-    let data = &spec.data;
     let schema = schema_of(experiment, spec, paths.first().map(PathBuf::as_path), files)?;
     let read = |path: &Path, schema: Option<&Schema>| {
-        let format = schema.map(|schema| data.format.over(schema.format()));
+        let format = schema.map(|schema| spec.format(schema.format()));
         read_table(path, schema, format.as_ref())
     };
+    let test = test_file(experiment, spec, paths.iter().map(PathBuf::as_path))?;
     let train: Vec<Table> =
         paths.iter().map(|path| read(path, schema.as_ref())).collect::<Result<_>>()?;
     // Test records follow the training records' schema, even where that was drafted.
-    let test = match &data.test {
-        Some(path) => Some(read(&experiment.folder.join(path), train.first().map(Table::schema))?),
+    let test = match test {
+        Some(path) => Some(read(&path, train.first().map(Table::schema))?),
         None => None,
     };
     Ok(Tables { train, test })
+}
+
+/// The file of test records, which is none of the files to train on.
+fn test_file<'a>(
+    experiment: &ExperimentText,
+    spec: &ExperimentSpec,
+    train: impl IntoIterator<Item = &'a Path>,
+) -> Result<Option<PathBuf>> {
+    let Some(test) = &spec.data.test else { return Ok(None) };
+    let path = experiment.folder.join(test);
+    // By whatever names a file is called. One that is not there is said where it is read.
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if train.into_iter().any(|file| real(file) == real(&path)) {
+        let message = "is a file of records to train on: test records are public, and no model is judged by what it was trained on";
+        let help = "name another file, or leave test out and set hold_out = 0.2".to_owned();
+        Err(SpecError::at_key(&experiment.file, &experiment.text, "test", message, Some(help)))?;
+    }
+    Ok(Some(path))
 }
 
 /// The schema that an experiment names; several files need one.
@@ -591,7 +622,12 @@ fn schema_of(
     files: usize,
 ) -> Result<Option<Schema>> {
     if let Some(path) = &spec.data.schema {
-        return Ok(Some(read_schema(&experiment.folder.join(path))?));
+        let schema = read_schema(&experiment.folder.join(path))?;
+        let roles = spec.data.with_roles(schema).map_err(|fault| {
+            let key = fault.key().map_or("data", |key| key.rsplit('.').next().unwrap_or(key));
+            SpecError::at_key(&experiment.file, &experiment.text, key, &fault.to_string(), None)
+        })?;
+        return Ok(Some(roles));
     }
     if files > 1 {
         let help = first.map(draft_hint);
@@ -734,15 +770,24 @@ fn read_bytes(path: &Path) -> Result<File> {
 /// # Errors
 /// [`FileError`] names the file, the line and the column.
 pub fn read_table(path: &Path, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
-    table(path, &read_bytes(path)?, schema, format)
+    let beginning = Beginning::of(path)?;
+    match (schema, beginning.opened()) {
+        (Some(schema), Some(open)) => beginning.table(&*open, schema, format, None),
+        _ => table(path, &read_bytes(path)?, schema, format),
+    }
 }
 
 /// Reads the records of a file whose bytes somebody else has read.
 ///
 /// # Errors
 /// As [`read_table`].
-pub fn table_of(path: &Path, bytes: Vec<u8>, schema: Option<&Schema>) -> Result<Table> {
-    table(path, &File::of(path, bytes)?, schema, None)
+pub fn table_of(
+    path: &Path,
+    bytes: Vec<u8>,
+    schema: Option<&Schema>,
+    format: Option<&Format>,
+) -> Result<Table> {
+    table(path, &File::of(path, bytes)?, schema, format)
 }
 
 fn table(
@@ -770,7 +815,7 @@ fn table(
 }
 
 /// Reads records to apply a model to, whose labels may be missing; also which records of the file
-/// could be used.
+/// could be used. `unknown` says what becomes of categories that the schema does not declare.
 ///
 /// # Errors
 /// As [`read_table`].
@@ -778,23 +823,60 @@ pub fn read_new(
     path: &Path,
     schema: &Schema,
     format: Option<&Format>,
+    unknown: Unknown,
 ) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
-    let file = read_bytes(path)?;
-    let table = match file.layout {
-        Layout::Libsvm => libsvm::read(&file.bytes[..], &name, Some(schema))?,
-        _ => {
+    let beginning = Beginning::of(path)?;
+    let table = match beginning.opened() {
+        Some(open) => beginning.table(&*open, schema, format, Some(unknown))?,
+        None => {
+            let file = read_bytes(path)?;
             let format = file.format(format.unwrap_or(schema.format()));
-            csv::read_unlabelled(&file.bytes[..], &name, schema, &format)?
+            match file.layout {
+                Layout::Libsvm => libsvm::read(&file.bytes[..], &name, Some(schema))?,
+                _ => csv::read_unlabelled(&file.bytes[..], &name, schema, &format, unknown)?,
+            }
         }
     };
+    let kept = usable(&table);
+    Ok((table, kept))
+}
+
+/// Reads the cells of these columns of new records as they are written, record after record.
+///
+/// # Errors
+/// As [`read_table`], and a column that the file does not have.
+pub fn read_texts(
+    path: &Path,
+    schema: &Schema,
+    format: Option<&Format>,
+    names: &[String],
+) -> Result<Vec<String>> {
+    let name = path.display().to_string();
+    let beginning = Beginning::of(path)?;
+    let said = format.unwrap_or(schema.format());
+    if let Some(open) = beginning.opened() {
+        return Ok(csv::read_texts(&*open, &name, schema, said, names)?);
+    }
+    let file = read_bytes(path)?;
+    if file.layout == Layout::Libsvm {
+        return unfit(format!("{name}: LIBSVM files have no named columns to keep"));
+    }
+    let open =
+        || -> io::Result<Box<dyn io::Read + '_>> { Ok(Box::new(io::Cursor::new(&file.bytes[..]))) };
+    Ok(csv::read_texts(&open, &name, schema, &file.format(said), names)?)
+}
+
+/// Which records of a file were kept in its table.
+#[must_use]
+pub fn usable(table: &Table) -> Vec<bool> {
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
     table
         .row_numbers()
         .iter()
         .filter_map(|&row| usize::try_from(row).ok())
         .for_each(|row| kept[row] = true);
-    Ok((table, kept))
+    kept
 }
 
 /// What a drafted schema is made from.
@@ -825,34 +907,50 @@ pub fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Draf
     let (mut files, mut packings) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
-        let File { bytes, layout, packed, .. } = read_bytes(path)?;
-        match layout {
-            Layout::Libsvm if paths.len() > 1 => {
-                return unfit(format!(
-                    "{name}: a draft from several files needs CSV; draft from the largest LIBSVM file alone"
-                ));
+        let beginning = Beginning::of(path)?;
+        let (open, layout, packed): (Box<csv::Open<'_>>, _, _) = match beginning.opened() {
+            Some(open) => {
+                let packed = beginning.is_gzip().then_some("gzip");
+                (open, Layout::of(path, &beginning.text()), packed)
             }
-            Layout::Libsvm if options.label.is_some() || options.site.is_some() => {
-                return unfit(format!(
-                    "{name}: LIBSVM files have no named columns; leave out --label and --site"
-                ));
+            None => {
+                let File { bytes, layout, packed, .. } = read_bytes(path)?;
+                if layout == Layout::Libsvm {
+                    return draft_libsvm(&name, &bytes, paths.len(), &options);
+                }
+                let bytes: Arc<[u8]> = bytes.into();
+                let open = move || -> io::Result<Box<dyn io::Read>> {
+                    Ok(Box::new(io::Cursor::new(Arc::clone(&bytes))))
+                };
+                (Box::new(open), layout, packed)
             }
-            Layout::Libsvm => {
-                let table = libsvm::read(&bytes[..], &name, None)?;
-                return Ok(Drafted::Libsvm(Box::new(table.schema().clone())));
-            }
-            Layout::Tsv if paths.len() == 1 => {
-                options.format.delimiter = options.format.delimiter.or(Some('\t'));
-            }
-            _ => {}
+        };
+        if layout == Layout::Tsv && paths.len() == 1 {
+            options.format.delimiter = options.format.delimiter.or(Some('\t'));
         }
         packings.extend(packed.map(|packed| (files.len(), packed)));
-        files.push((name, std::io::Cursor::new(bytes)));
+        files.push((name, open));
     }
-    let draft = Draft::of(files, &options)?;
+    let draft = Draft::of_opened(&files, &options)?;
     let draft =
         packings.into_iter().fold(draft, |draft, (file, packed)| draft.unpacked(file, packed));
     Ok(Drafted::Csv(Box::new(draft)))
+}
+
+/// What a LIBSVM file says of itself, if it is the only one.
+fn draft_libsvm(name: &str, bytes: &[u8], files: usize, options: &DraftOptions) -> Result<Drafted> {
+    if files > 1 {
+        return unfit(format!(
+            "{name}: a draft from several files needs CSV; draft from the largest LIBSVM file alone"
+        ));
+    }
+    if options.label.is_some() || options.site.is_some() {
+        return unfit(format!(
+            "{name}: LIBSVM files have no named columns; leave out --label and --site"
+        ));
+    }
+    let table = libsvm::read(bytes, name, None)?;
+    Ok(Drafted::Libsvm(Box::new(table.schema().clone())))
 }
 
 fn draft_hint(path: &Path) -> String {

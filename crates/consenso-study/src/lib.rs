@@ -1,10 +1,10 @@
 //! Studies in files: what reads experiments and schemas in TOML, records as people export them,
-//! what brings bundled records, and what draws reports and the figures of the paper. The
-//! mathematics is in the crate [`consenso_engine`], which knows no file.
+//! what brings bundled records, and what draws reports. The mathematics is in the crate
+//! [`consenso_engine`], which knows no file.
 //!
 //! ```
-//! use consenso_engine::Study;
-//! use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
+//! use consenso::Study;
+//! use consenso::experiment::{ExperimentSpec, Inputs, Source};
 //! use consenso_study::ExperimentFile as _;
 //!
 //! let text = r#"
@@ -26,12 +26,15 @@
 pub mod bundled;
 pub mod experiment;
 pub mod files;
+pub mod frames;
 pub mod packed;
 pub mod report;
-pub mod reproduce;
 pub mod schema;
 pub mod scratch;
 mod sheets;
+pub mod statement;
+mod study;
 
 pub use experiment::ExperimentFile;
 pub use schema::SchemaFile;
+pub use study::StudyFiles;

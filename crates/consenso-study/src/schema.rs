@@ -28,7 +28,7 @@ const KEYS: [&str; 9] = [
 ];
 
 /// The keys of a column, in the order they are written.
-const COLUMN_KEYS: [&str; 16] = [
+const COLUMN_KEYS: [&str; 18] = [
     "name",
     "kind",
     "format",
@@ -39,8 +39,10 @@ const COLUMN_KEYS: [&str; 16] = [
     "classes",
     "positive",
     "prevalence",
+    "shares",
     "mean",
     "sd",
+    "transform",
     "records",
     "indicator",
     "missing_words",

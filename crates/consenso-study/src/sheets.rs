@@ -143,7 +143,7 @@ fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, SheetError> {
         // Rust writes the shortest digits that read back as the same number.
         Field::Float(number) => number.to_string(),
         Field::Double(number) => number.to_string(),
-        Field::Date(days) => date(i64::from(*days)),
+        Field::Date(days) => consenso_engine::data::Day::of(i64::from(*days)).to_string(),
         other => other.to_string(),
     };
     for row in reader.get_row_iter(None).map_err(wrong)? {
@@ -200,23 +200,12 @@ fn arrow(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
 /// Seconds since 1970-01-01: the day alone at midnight, as workbooks and Arrow files show it.
 #[cfg(feature = "parquet")]
 fn moment(seconds: i64) -> String {
-    let (day, of_day) = (date(seconds.div_euclid(86_400)), seconds.rem_euclid(86_400));
+    let (day, of_day) = (
+        consenso_engine::data::Day::of(seconds.div_euclid(86_400)).to_string(),
+        seconds.rem_euclid(86_400),
+    );
     match of_day {
         0 => day,
         _ => format!("{day}T{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60),
     }
-}
-
-/// A day counted from 1970-01-01, as YYYY-MM-DD: years of 400-year cycles that begin in March.
-#[cfg(feature = "parquet")]
-fn date(days: i64) -> String {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + 400 * era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{of_month:02}")
 }

@@ -2,7 +2,7 @@
 //! carries them, here a queue.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::agent::{Agent, Effect};
-use consenso::{Bounds, Fault, Graph, Loss, Rows, Study, protocol::Dgd};
+use consenso::{Bounds, ConfigError, Graph, Loss, Rows, Study, protocol::Dgd};
 use std::collections::VecDeque;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let study = Study::new(&sites, Loss::Logistic).graph(Graph::path(3)).budget(4.0, 1e-6);
     let experiment = study.algorithm(Dgd::default()).check()?;
     let mut agents: Vec<Agent> =
-        (0..3).map(|i| Ok(experiment.site(i)?.agent)).collect::<Result<_, Fault>>()?;
+        (0..3).map(|i| Ok(experiment.site(i)?.agent)).collect::<Result<_, ConfigError>>()?;
     let (mut wire, mut waiting): (VecDeque<_>, Vec<usize>) = (VecDeque::new(), vec![0, 1, 2]);
     loop {
         for id in waiting.drain(..) {

@@ -43,28 +43,72 @@
 
 pub use consenso_engine::data::Encoding;
 pub use consenso_engine::experiment::{Observer, RunError};
-pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
+pub use consenso_engine::{
+    Bounds, ConfigError, Fitted, Graph, Loss, Noise, Rows, Study, StudyError,
+};
+
+/// From an algorithm, public facts and a budget to noise and its price.
+pub mod account {
+    pub use consenso_engine::account::{
+        Accounting, CalibratedSpec, NoiseSpec, NormName, PrivacySpec,
+    };
+}
 
 /// Agents among messages, for a transport of one's own.
 pub mod agent {
-    pub use consenso_engine::agent::{Agent, Effect, Message, Refusal};
+    pub use consenso_engine::agent::{
+        AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Message, NeighbourView,
+        Player, Refusal, RejoinError, RestoreError, Timetable, Vectors,
+    };
     pub use consenso_engine::gate::Round;
 }
 
 /// The black-box auditor: how much a sampler gives away, measured.
 pub mod audit {
-    pub use consenso_engine::audit::{Audit, Claimed, Options, Trial, Verdict, audit};
+    pub use consenso_engine::audit::{
+        Audit, Claimed, ObservedEvent, Options, Side, Tail, Trial, Verdict, audit,
+    };
+}
+
+/// Records: schemas, readers, encodings, data sets and their division among agents.
+pub mod data {
+    pub use consenso_engine::data::{
+        Column, DataError, Dataset, DateForm, Day, DraftOptions, Encoder, Format, Grouping, Kind,
+        Known, Label, LoadReport, Missing, Partition, PartitionError, Piece, RawColumn, RawLayout,
+        Reading, RecordKeys, Records, RowBounds, Schema, SchemaError, Shard, SharedRecords, Stored,
+        Synthetic, SyntheticError, SyntheticTask, Table, Task, TextEncoding, Unknown, csv,
+    };
+}
+
+/// Planning and running: experiments as files describe them, and what observes a run.
+pub mod experiment {
+    pub use consenso_engine::experiment::{
+        AgentSpec, AlgorithmAudit, AlgorithmPlan, AlgorithmSpec, Asking, AuditTarget, Balanced,
+        ClassWeight, CommandCost, Constants, Covariance, DataSpec, ErrorAt, ExchangeKind,
+        Experiment, ExperimentSpec, Exposed, ExposedRecord, ExposureReport, Finished, FormatSpec,
+        InferenceSpec, Inputs, Machine, MapAttack, MaskedSite, Models, NearestPair, NoiseSpec,
+        Notation, Numbers, ObjectiveSpec, Origin, Outlook, Part, PartitionSpec, Piece, Place,
+        ProblemSpec, Questionnaire, QuestionsSpec, Recommendation, RecordsDigest, Share,
+        SharingSite, SharingSpec, Site, SitePlan, Source, SpecError, SweepSpec, TaskCost,
+        Threshold, ThresholdRule, Trained, Unfinished,
+    };
 }
 
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Charge, Release, StopReason};
+    pub use consenso_engine::gate::{
+        Batches, Charge, DraftScratch, FilterCost, FilterPlan, FixedPoint, Gate, InsideCost, Label,
+        Ledger, Masks, Pair, Pairs, Release, RoundNoise, SchedulePlan, ShareError, Shares,
+        StopReason, Turn,
+    };
 }
 
 /// Who talks to whom: graphs as experiments describe them.
 pub mod graph {
-    pub use consenso_engine::graph::{GraphError, GraphSpec};
+    pub use consenso_engine::graph::{
+        Arcs, Directed, EdgeProblem, Estimate, GraphError, GraphSpec, LaplacianSpectrum, Mixing,
+    };
 }
 
 /// Sums over slices in a fixed order: the same bits on every machine.
@@ -72,38 +116,60 @@ pub mod kernel {
     pub use consenso_engine::kernel::{axpy, distance, dot, norm};
 }
 
+/// Statistics of all records: questions, the sums that answer them, answers with intervals.
+pub mod queries {
+    pub use consenso_engine::queries::{
+        Answer, Answered, ColumnInfo, ColumnKind, Columns, Expected, KnownPart, Norms, Plan,
+        Question, QuestionError, QuestionKind, Released, Request, Strategy, Test,
+    };
+}
+
 /// Models as files, what they predict and how good they are.
 pub mod model {
-    pub use consenso_engine::model::{Metrics, Model, ModelError, Prediction};
+    pub use consenso_engine::model::{
+        AgentModel, Answer, BetweenSites, CalibrationBin, ClaimNote, Coefficient, Estimate,
+        Inference, Inferred, Metrics, Model, ModelError, Origin, Prediction, SurvivalPoint,
+        TableFormat, WaldTest,
+    };
 }
 
 /// Accounting: events, their composition, calibration and claims.
 pub mod privacy {
     pub use consenso_engine::privacy::calibrate::{
-        NoiseKind, Request, calibrate, complete_sensitivity,
+        NoiseKind, Request, Spent, calibrate, complete_sensitivity,
     };
     pub use consenso_engine::privacy::compose::compose;
+    pub use consenso_engine::privacy::filter::{ChargeError, OverBudget, RenyiFilter, SumFilter};
+    pub use consenso_engine::privacy::renyi_table::{ChargeScratch, RoundCosts};
+    pub use consenso_engine::privacy::studies::{EpsilonDelta, StudyCost};
+    pub use consenso_engine::privacy::views::{CoalitionView, PairwiseMap};
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,
-        Mechanism, Method, NeighbourRelation, parse_events, printed_up,
+        Mechanism, Method, NeighbourRelation, Sampling, parse_events, printed_up,
     };
 }
 
 /// What each agent minimises.
 pub mod problem {
+    pub use consenso_engine::problem::coupling::{Block, CouplingError, Relation};
+    pub use consenso_engine::problem::weights::SiteWeight;
     pub use consenso_engine::problem::{
-        Constraint, LocalObjective, Sensitivity, SiteWeights, Workspace,
+        Constraint, Costs, Coupling, LocalObjective, LossKind, MeanLoss, Objective, Score,
+        Sensitivity, SiteWeights, WeightRule, Workspace,
     };
 }
 
 /// Algorithms, and what it takes to add one.
 pub mod protocol {
+    pub use consenso_engine::protocol::schedule::Shape;
     pub use consenso_engine::protocol::{
-        Admm, Aggregation, Algorithms, Configured, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
-        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory,
-        MixRule, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Parameters, Partial, Parts,
-        Pdop, PenaltyPerturbation, Protocol, PublicFacts, Response, Schedule, Summed, Tolerant,
-        Tossing, View, parse,
+        Admm, Aggregation, Algorithms, Assessed, Capabilities, Common, Configured, ConsensusAdmm,
+        CoordinateDescent, Couplable, Decor, Dgd, Drift, DualVariablePerturbation, Extra,
+        GradientDescent, GradientTracking, LinearAdmm, Memory, MixName, MixRule, Muffliato, Needs,
+        NeighbourhoodDescent, Order, OutputAdmm, Pairwise, Parameters, Partial, Parts, Pdop,
+        PenaltyPerturbation, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
+        PublishedCost, Relaying, Response, Schedule, Scouting, Summed, Tossing, View, Weights,
+        parse,
     };
 }
 
@@ -115,6 +181,36 @@ pub mod random {
 /// What a run leaves: its curves, its claims and what may be shared.
 pub mod record {
     pub use consenso_engine::record::{
-        AlgorithmRecord, CurvePoint, EpsilonRecord, Record, ResultKind, Shareable, Spread, TraceRow,
+        AcrossRuns, AlgorithmRecord, Baselines, CertifiedCurve, CurvePoint, DelayRecord,
+        EpsilonRecord, Estimates, PersonalRecord, ProblemRecord, Processes, PublishedRecord,
+        Record, Reference, ResultKind, Shareable, Spread, SweepPoint, TotalEpsilon, TraceRow,
+        TrafficRecord, TranscriptDigest, ZeroModel,
+    };
+}
+
+/// Exchanges that reveal sums only: secret shares and masked sums.
+pub mod sharing {
+    pub use consenso_engine::sharing::{
+        MaskedMessage, MaskedSums, Phase, SecretShares, ShareMessage,
+    };
+}
+
+/// All agents on one machine or several.
+pub mod simulate {
+    pub use consenso_engine::simulate::{
+        Bursts, Compression, Delays, DropOut, LinkPattern, MessageLoss, RankError, SimulationError,
+        Sleep, Spells,
+    };
+}
+
+/// What a study is made of, beside [`Study`] itself.
+pub mod study {
+    pub use consenso_engine::study::Topology;
+}
+
+/// What theorems certify and working rules predict of a choice of parameters.
+pub mod theory {
+    pub use consenso_engine::theory::{
+        Assessment, Certainty, CertifiedBound, Ground, admm, descent,
     };
 }

@@ -1,6 +1,8 @@
 //! The command line as scripts see it: the built binary, its exit codes, streams and files.
 
+mod ask;
 mod bad_input;
+mod benchmark;
 mod data;
 mod guide;
 mod help;

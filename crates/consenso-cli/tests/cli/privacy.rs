@@ -115,6 +115,9 @@ fn an_epsilon_is_explained_as_odds_and_for_a_membership_attacker() {
     close(&value["beliefs"][2]["after_at_most"], 0.731_058_58, 1e-7);
     close(&value["groups"][0]["epsilon"], 2.0, 1e-9);
     assert!(value["groups"][2]["epsilon"].is_number());
+    // δ is not the chance that odds pass e^ε: 2.0e-5 at ε = 1, δ = 1e-6.
+    close(&value["gaussian"]["beyond_odds"], 2.0e-5, 0.02);
+    assert!(value["gaussian"]["right_guess"].as_f64() < value["right_guess"].as_f64());
     let text = place.consenso(&["privacy", "explain", "--epsilon", "1"]).stdout;
     assert!(
         text.contains("2.719")
@@ -122,6 +125,21 @@ fn an_epsilon_is_explained_as_odds_and_for_a_membership_attacker() {
             && text.contains("1 % accused wrongly: at most 2.719 % found"),
         "{text}"
     );
+    let curve = value["gaussian"]["curve"].as_array().expect("a curve");
+    let detected = |k: usize| curve[k]["detected_at_most"].as_f64().expect("a number");
+    assert!(curve.len() > 60 && (1..curve.len()).all(|k| detected(k) >= detected(k - 1)));
+    let asked = ["privacy", "explain", "--epsilon", "1", "--delta", "1e-6", "--html", "e.html"];
+    assert_eq!(place.consenso(&asked).code, 0);
+    let page = place.read("e.html");
+    for part in [
+        "73.11 %",
+        "2.02e-5, which is 20.2 times δ",
+        "<svg",
+        "Gaussian noise with this claim",
+        "a coin",
+    ] {
+        assert!(page.contains(part), "{part} is not on the page");
+    }
     place.consenso(&["privacy", "explain", "--epsilon=-1"]).refused(&["--epsilon -1"]);
     place
         .consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1"])
@@ -161,4 +179,44 @@ fn questions_without_an_answer_are_refused() {
     with(&["-1", "--rounds", "5", "--sensitivity-l2", "1"], &["epsilon", "-1"]);
     with(&["1", "--rounds", "0", "--sensitivity-l2", "1"], &["--rounds"]);
     with(&["1", "--rounds", "5", "--sensitivity-l2", "0"], &["sensitivity l2"]);
+}
+
+#[test]
+fn a_statement_of_a_run_is_filled_in_and_says_what_is_open() {
+    let place = Place::new("statement");
+    place.write("small.toml", crate::SMALL);
+    let set = ["--set", "privacy.epsilon=1", "--set", "privacy.delta=1e-6"];
+    let ran =
+        place.consenso(&[&["run", "small.toml", "--out", "out", "--json"], &set[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let statement = ["privacy", "statement", "out", "--format"];
+    let value = place.consenso(&[&statement[..], &["registry", "--json"]].concat()).json();
+    let entry = &value["document"]["deployment"];
+    assert_eq!(entry["basic"]["name"], "small");
+    assert!(entry["privacy_loss"]["privacy_parameters"]["epsilon"].as_f64() >= Some(1.0 - 1e-9));
+    assert!(value["open"].as_array().unwrap().contains(&"intended_use".into()));
+    assert!(value["statement"]["about"].as_str().unwrap().contains("protects nobody"));
+    // One file of answers serves every paper.
+    let asked = place.consenso(&["privacy", "statement", "--questions"]);
+    assert!(asked.stdout.contains("# legal_basis = \"\""), "{}", asked.stdout);
+    place.write("answers.toml", "intended_use = \"Planning of beds\"\n");
+    for paper in ["registry", "nist", "card", "text"] {
+        let shown = place.consenso(
+            &[&statement[..], &[paper, "--answers", "answers.toml", "--html", "page.html"]]
+                .concat(),
+        );
+        assert_eq!(shown.code, 0, "{}", shown.stderr);
+        assert!(place.read("page.html").contains("class=\"open\""), "{paper}");
+        let text = place
+            .consenso(&[&statement[..], &[paper, "--answers", "answers.toml"]].concat())
+            .stdout;
+        assert!(text.contains("Planning of beds") || paper == "nist", "{paper}: {text}");
+    }
+    place.write("answers.toml", "epsilon = 0.1\n");
+    place.consenso(&[&statement[..], &["text", "--answers", "answers.toml"]].concat()).refused(&[
+        "answers.toml",
+        "epsilon",
+        "intended_use",
+    ]);
+    place.consenso(&["privacy", "statement", "nowhere"]).refused(&["nowhere", "help:"]);
 }

@@ -405,12 +405,38 @@ fn a_run_can_limit_what_all_studies_of_its_records_cost() {
         "{refused:?}"
     );
     assert_eq!(place.listing().len(), runs, "a refused run writes nothing");
-    let raised = run(&["--limit", "3,1e-6"]);
-    assert!(raised.code != 0 && raised.stderr.contains("never raised"), "{raised:?}");
+    // Another --limit changes it; one for life stays.
+    assert!(refused.stderr.contains("was set by run --limit on 20"), "{refused:?}");
+    let more = run(&["--limit-for-life", "1.8"]);
+    assert!(more.code == 0 && more.stderr.contains("for life"), "{more:?}");
+    assert_eq!(more.json()["ledger"][0]["limit_for_life"], true);
+    for asked in ["--limit", "--limit-for-life"] {
+        let raised = run(&[asked, "3,1e-6"]);
+        let words = ["was set by run --limit-for-life on 20", "never raised"];
+        assert!(raised.code != 0 && words.iter().all(|w| raised.stderr.contains(w)), "{raised:?}");
+    }
     let bad = run(&["--limit", "much"]);
     assert!(bad.code == 2 && bad.stderr.contains("3,1e-5"), "{bad:?}");
     let seeded = place.consenso(&["run", "hospital.toml", "--limit", "1"]);
     assert!(seeded.code != 0 && seeded.stderr.contains("--entropy os"), "{seeded:?}");
+}
+
+/// A refused `--limit 0.4` was the limit for ever.
+#[test]
+fn a_refused_run_leaves_no_limit_and_no_ledger_behind() {
+    let place = hospital("refused-limit");
+    let run = |more: &[&str]| {
+        place.consenso(&[&["run", "hospital.toml", "--entropy", "os", "--json"], more].concat())
+    };
+    let before = place.listing();
+    for asked in ["--limit", "--limit-for-life"] {
+        let refused = run(&[asked, "0.4"]);
+        assert!(refused.code != 0 && refused.stderr.contains("ε = 0.4"), "{refused:?}");
+        assert_eq!(place.listing(), before, "{asked}");
+    }
+    let run = run(&["--limit", "1.2"]);
+    assert!(run.stderr.contains("note: a new ledger begins beside"), "{run:?}");
+    assert_eq!(run.json()["ledger"][0]["limit"]["epsilon"], 1.2);
 }
 
 /// Of two files one has nothing left: the run does not begin, and costs the other one nothing.
@@ -425,14 +451,14 @@ fn a_run_that_one_file_refuses_costs_no_file_anything() {
     let run = |file: &str, more: &[&str]| {
         place.consenso(&[&["run", file, "--entropy", "os", "--json"], more].concat())
     };
-    let two = run("two.toml", &["--limit", "0.8"]).json();
+    let two = run("two.toml", &["--limit-for-life", "0.8"]).json();
     let refused = run("both.toml", &[]);
     assert!(refused.code != 0 && refused.stderr.contains("site-2.csv"), "{refused:?}");
     // Neither does a limit that only one of them has room for, nor a file that must be asked about.
     let raised = run("both.toml", &["--limit", "2"]);
     assert!(raised.code != 0 && raised.stderr.contains("never raised"), "{raised:?}");
     place.write("site-2.csv", &(records.clone() + "81,b,no\n"));
-    let asked = run("both.toml", &["--limit", "0.7"]);
+    let asked = run("both.toml", &["--limit", "0.75"]);
     assert!(asked.code != 0 && asked.stderr.contains("--records same"), "{asked:?}");
     let one = run("one.toml", &[]).json();
     assert_eq!(one["ledger"][0]["limit"], Value::Null, "{one}");
@@ -452,14 +478,39 @@ fn a_claim_says_what_it_is_worth_for_a_person_with_several_records() {
     }
     let person = "\n[[column]]\nname = \"patient\"\nkind = \"person\"\nrecords = 3\n";
     place.write("records.csv", &records).write("schema.toml", &format!("{SCHEMA}{person}"));
-    let answer = place.consenso(&["run", "hospital.toml", "--entropy", "os", "--out", "out"]);
-    assert_eq!(answer.code, 0, "{}", answer.stderr);
-    let record = place.read("out/record.json");
-    let told = "whoever is one person by the column patient has at most 3 records in a file, and so 3: ε = ";
-    let (_, after) = record.split_once(told).unwrap_or_else(|| panic!("{record}"));
-    let epsilon: f64 = after.split(',').next().unwrap().parse().unwrap();
-    // By scipy: μ(0.5, 1e-6) = 0.124106, times 3√2, at δ = 1e-6.
-    assert!((epsilon - 2.386).abs() < 2e-3, "{epsilon}");
+    let claimed = |encoding: &str, told: &str| -> f64 {
+        let set = format!("data.encoding={encoding}");
+        let (out, ledger) = (format!("out-{encoding}"), format!("ledger-{encoding}"));
+        let arguments = [
+            "run",
+            "hospital.toml",
+            "--entropy",
+            "os",
+            "--set",
+            &set,
+            "--ledger",
+            &ledger,
+            "--out",
+            &out,
+        ];
+        let answer = place.consenso(&arguments);
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        let record = place.read(&format!("{out}/record.json"));
+        let (_, after) = record.split_once(told).unwrap_or_else(|| panic!("{record}"));
+        after.split(',').next().unwrap().parse().unwrap()
+    };
+    // By scipy: μ(0.5, 1e-6) = 0.124106, times √2 for two transcripts, and 3 for three records
+    // where noise is for one of them, at δ = 1e-6.
+    let person = claimed(
+        "scouted",
+        "a person with all of their at most 3 records at a site, over all transcripts: ε = ",
+    );
+    assert!((person - 0.725).abs() < 2e-3, "{person}");
+    let record = claimed(
+        "one-hot",
+        "whoever is one person by the column patient has at most 3 records in a file, and so 3: ε = ",
+    );
+    assert!((record - 2.386).abs() < 2e-3, "{record}");
 }
 
 /// Runs and points of a sweep, cut into shares.
@@ -754,6 +805,25 @@ fn records_of_files_are_streamed_from_disk() {
         text.lines().skip(1).map(line).collect()
     };
     assert_eq!(columns("streamed"), columns("held"));
+    // One folder for both: a record that is read again, a page, and a model that predicts.
+    let read = |folder: &str| -> consenso_engine::record::Record {
+        serde_json::from_str(&place.read(&format!("{folder}/record.json"))).unwrap()
+    };
+    let (here, there) = (read("streamed"), read("held"));
+    let figures = |r: &consenso_engine::record::Record| {
+        (r.algorithms[0].label.clone(), r.algorithms[0].rounds, r.algorithms[0].objective)
+    };
+    assert_eq!(figures(&here), figures(&there));
+    assert_eq!(
+        here.processes.as_ref().map(|p| (p.ranks, p.transcripts.len() as u32)),
+        Some((1, here.runs))
+    );
+    assert!(there.processes.is_none() && here.algorithms[0].optimum_gap.is_nan());
+    let page = place.read("streamed/report.html");
+    assert!(page.contains("<main>") && !page.contains("Distance to the optimum"));
+    assert!(place.read("held/report.html").contains("Distance to the optimum"));
+    let model = place.consenso(&["model", "show", "streamed"]);
+    assert_eq!(model.code, 0, "{}", model.stderr);
     assert!(!place.path(".streamed.scratch").exists());
     // Stopped by its time, at once or after some rounds, and by a signal.
     let endless =

@@ -110,7 +110,7 @@ fn a_restored_snapshot_is_found_out_by_the_witness() {
 }
 
 /// Two sites with a file each, in a folder of the test's own, and a study that uses `epsilon`.
-fn files(test: &str, epsilon: f64) -> PathBuf {
+pub(crate) fn files(test: &str, epsilon: f64) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("network-{test}"));
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
@@ -145,7 +145,7 @@ fn site_row(site: &str) -> &'static str {
     if site == "a" { "33,yes\n" } else { "44,no\n" }
 }
 
-fn network(place: &Path, name: &str, more: &[&str]) -> Net {
+pub(crate) fn network(place: &Path, name: &str, more: &[&str]) -> Net {
     let addresses: Vec<String> = ports(2).iter().map(|p| format!("127.0.0.1:{p}")).collect();
     let new =
         ["network", "new", name, "--sites", "a,b", "--experiment", "study.toml", "--addresses"];
@@ -196,7 +196,44 @@ fn the_same_records_under_two_folders_have_one_budget() {
         crate::Process(Some(child.unwrap())).output()
     };
     assert_eq!(run("same").status.code(), Some(2));
-    refused(&second, 0, "with this study the records would have cost");
+    // What was refused left no trace, the answer neither: it is asked again.
+    refused(&second, 0, "--edited-records same");
+}
+
+/// The first study's ε was the cap for life, and nothing said so.
+#[test]
+fn a_site_without_a_budget_is_told_whose_word_is_taken_and_can_say_its_own_later() {
+    let place = files("unsaid", 1.0);
+    let first = network(&place, "n1", &[]);
+    let up = consenso().args(["network", "up"]).arg(&first.root).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+    let note = "note: site.toml has no budget: this study's ε = 1, δ = 1e-6 is the limit";
+    assert_eq!(text(&up).matches(note).count(), 1, "{}", text(&up));
+    let experiment = fs::read_to_string(first.folder(0).join("experiment.toml")).unwrap();
+    for site in 0..2 {
+        let other = experiment.replace("name = \"files\"", "name = \"second\"");
+        fs::write(first.folder(site).join("experiment.toml"), other).unwrap();
+    }
+    let output = refused(&first, 0, "the first study of these records, since 20");
+    assert!(
+        text(&output).contains("site.toml had no budget: write one there"),
+        "{}",
+        text(&output)
+    );
+    // Its own word counts, here and for the records wherever they are used, from now on for life.
+    (0..2).for_each(|site| budget(&first, site, 1.6, 1e-6));
+    let up = consenso().args(["network", "up"]).arg(&first.root).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+    assert!(text(&up).contains("is the limit for all studies of these records for life"));
+    let second = network(&place, "n2", &[]);
+    budget(&second, 0, 9.0, 1e-6);
+    refused(&second, 0, "was set by budget in site.toml of a on 20");
+    (0..2).for_each(|site| budget(&first, site, 9.0, 1e-6));
+    for site in 0..2 {
+        let other = experiment.replace("name = \"files\"", "name = \"third\"");
+        fs::write(first.folder(site).join("experiment.toml"), other).unwrap();
+    }
+    refused(&first, 0, "budget in site.toml, for life since 20");
 }
 
 /// Noise that everybody knows on a file that nobody said is public.

@@ -144,7 +144,7 @@ fn a_site_leaves_and_the_others_go_on() {
     // One that changed a word after the signatures is nobody's.
     let text_of = fs::read_to_string(net.file("leave.txt")).unwrap();
     for (forged, words) in [
-        (text_of.replace("leave site-2", "leave site-1"), "is not its own"),
+        (text_of.replace("leave site-2", "leave site-1"), "cannot sign it"),
         (
             text_of.replacen("study ", "study ffff", 1).replacen(&text_of[31..35], "", 1),
             "is of study",
@@ -294,6 +294,44 @@ fn an_edge_is_added_while_processes_are_killed() {
         (over_it.iter().min(), over_it.iter().max()),
         (Some(&u64::from(FROM)), Some(&(u64::from(ROUNDS) + 2)))
     );
+}
+
+/// An end withdrew and went on, and a site that is no end applied the text later: its neighbours
+/// refused each other for good, and there was no way back.
+#[test]
+fn a_withdrawn_agreement_that_is_applied_later_does_not_end_the_study() {
+    const FROM: u32 = 60;
+    let net = Net::new("change-withdrawn", 4, &study("dgd"), "seed");
+    let mut all = net.start_all();
+    net.until(0, 5);
+    json(&net.propose(0, "edge.txt", &["--edge", "site-0,site-2", "--from", &FROM.to_string()]));
+    for site in 1..4 {
+        json(&net.sign(site, "edge.txt"));
+    }
+    json(&change(&["withdraw"], &[&net.folder(0)]));
+    // It has completed the exchange in which the edge begins; the other end waits there.
+    net.until(0, FROM + 1);
+    json(&net.apply(1, "edge.txt"));
+    let began = Instant::now();
+    while [0, 1, 2, 3].iter().any(|&site| net.taken_up(site) == 0) {
+        assert!(began.elapsed() < LIMIT, "not taken up everywhere");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(net.audit(0).iter().any(|line| line["event"] == "agreement-too-late"));
+    all[0].kill();
+    all[0] = net.start(0);
+    // Only such an edge can be taken back; then everybody goes on, in one state.
+    let refused = net.propose(1, "no.txt", &["--part", "site-0,site-1"]);
+    assert!(text(&refused).contains("no agreement has made"), "{}", text(&refused));
+    json(&net.propose(1, "part.txt", &["--part", "site-0,site-2"]));
+    for site in [0, 2, 3] {
+        json(&net.sign(site, "part.txt"));
+    }
+    json(&net.apply(1, "part.txt"));
+    finish(all, LIMIT);
+    assert_eq!([0, 1, 2, 3].map(|site| net.taken_up(site)), [2; 4]);
+    assert_eq!(net.transcript().len() as u32, 4 * (ROUNDS + 2));
+    net.assert_one_payload_a_round();
 }
 
 /// A site's place is taken under another key: everything its predecessor released is booked as

@@ -1,7 +1,7 @@
 //! A network that misbehaves: our own small proxy between the processes delays, throttles, resets,
 //! stalls and cuts.
 
-use crate::{Net, experiment, finish, ports, simulated};
+use crate::{Net, experiment, finish, ports, simulated, text};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -142,10 +142,10 @@ fn a_run_through_a_bad_network_ends_with_the_same_bits() {
     let connected = |site| log(site).contains("\"link-up\"");
     while !(0..3).all(connected) {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(
-            processes.iter_mut().all(super::Process::is_running),
-            "a site ended before it had a link"
-        );
+        if let Some(ended) = processes.iter_mut().position(|process| !process.is_running()) {
+            let words = text(&processes.swap_remove(ended).output());
+            panic!("site {ended} ended before all had a link: {words}");
+        }
     }
     let mut disturbed = 0;
     for (fault, milliseconds) in [

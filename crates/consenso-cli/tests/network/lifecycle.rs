@@ -117,6 +117,51 @@ fn a_site_judges_the_model_on_what_it_held_out() {
     }
 }
 
+/// Whether a site starts is seen by all others, so neither records of one class nor test records
+/// that it trains on keep it from starting; figures of the latter are shown to nobody.
+#[test]
+fn neither_one_class_nor_test_records_of_ones_own_keep_a_site_from_starting() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-starts");
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    let rows = |youngest: usize, ill: &dyn Fn(usize) -> bool| {
+        let row = |k: usize| format!("{},{}\n", youngest + k, if ill(k) { "yes" } else { "no" });
+        format!("age,ill\n{}", (0..30).map(row).collect::<String>())
+    };
+    fs::write(place.join("a.csv"), rows(20, &|_| false)).unwrap();
+    fs::write(place.join("b.csv"), rows(30, &|k| k > 15)).unwrap();
+    fs::write(place.join("public.csv"), rows(60, &|k| k > 3)).unwrap();
+    let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n[[column]]\nname = \"ill\"\n\
+                  kind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
+    fs::write(place.join("schema.toml"), schema).unwrap();
+    let study = "name = \"starts\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\ntest = \"public.csv\"\n\
+                 encoding = \"one-hot\"\n[graph]\nkind = \"complete\"\n[privacy]\nepsilon = 5.0\ndelta = 1e-4\n\
+                 [[algorithm]]\nkind = \"dgd\"\nrounds = 4\n";
+    fs::write(place.join("study.toml"), study).unwrap();
+    let addresses: Vec<String> =
+        crate::ports(2).iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let new = ["network", "new", "net", "--sites", "a,b", "--experiment", "study.toml"];
+    let made = consenso()
+        .current_dir(&place)
+        .args(new)
+        .args(["--addresses", &addresses.join(",")])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    // The operator of b puts its own records where public ones belong.
+    fs::write(place.join("net/b/test.csv"), rows(30, &|k| k > 15)).unwrap();
+    let up =
+        consenso().current_dir(&place).args(["network", "up", "net", "--json"]).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+    let value: Value = serde_json::from_slice(&up.stdout).unwrap();
+    let [a, b] = value["sites"].as_array().unwrap().as_slice() else { panic!("{value}") };
+    assert!(a["test_accuracy"].is_number(), "one class starts and is judged: {a}");
+    assert!(b["test_accuracy"].is_null() && b["test_metrics"].is_null(), "{b}");
+    let status = consenso().args(["node", "doctor"]).arg(place.join("net/b")).output().unwrap();
+    let said = text(&status);
+    assert!(said.contains("holds records that this site trains on"), "{said}");
+}
+
 /// A ledger can be held against what its neighbours received, signed by the site itself.
 #[test]
 fn a_neighbours_log_proves_what_was_released() {
@@ -224,6 +269,40 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
         let (output, found) = check(&pdf);
         assert_eq!((output.status.code(), &found["signed"]), (Some(1), &signed.into()), "{found}");
     }
+}
+
+#[test]
+fn a_statement_is_signed_and_a_changed_one_is_found() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 4\ngossip = 0");
+    let net = Net::new("statement", 2, &study, "os");
+    finish(net.start_all(), LIMIT);
+    let page = net.folder(0).join("sheet.html");
+    let words = ["privacy", "statement"];
+    let wanted = ["--format", "nist", "--html", page.to_str().unwrap()];
+    let (output, made) = asked(&words, &net.folder(0), &wanted);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(made["open"].as_array().unwrap().contains(&"legal_basis".into()));
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(
+        written.contains("within the claim") && written.contains("4 messages that used records")
+    );
+    let check = || asked(&words, &net.folder(1), &["--check", page.to_str().unwrap()]);
+    let (output, found) = check();
+    assert!(output.status.success() && found["shows_what_was_signed"] == true, "{}", text(&output));
+    // Neither what people read nor what was signed can be changed, nor one be made the other.
+    for (old, new, signed) in [
+        ("<dd class=\"open\">", "<dd class=\"known\">", true),
+        ("id=\"statement\">{\"key\"", "id=\"statement\">{ \"key\"", false),
+    ] {
+        assert!(written.contains(old), "{old}");
+        fs::write(&page, written.replace(old, new)).unwrap();
+        let (output, found) = check();
+        assert_eq!((output.status.code(), &found["signed"]), (Some(1), &signed.into()), "{found}");
+    }
+    let (output, _) =
+        asked(&["node", "report"], &net.folder(0), &["--html", page.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert_eq!(check().0.status.code(), Some(2), "a report is no statement");
 }
 
 /// Two folders as the release before left them, in the middle of a study: it goes on, and its

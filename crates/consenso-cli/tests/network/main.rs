@@ -1,6 +1,5 @@
 //! The real network, as real processes on loopback addresses, against the simulator.
 
-mod bad_days;
 mod budget;
 mod changes;
 mod edges;
@@ -10,7 +9,10 @@ mod kill;
 mod lifecycle;
 mod masked;
 mod mistakes;
+mod operators;
 mod partitions;
+mod peer_failures;
+mod questions;
 mod recorder;
 mod refusals;
 mod rejoin;
@@ -18,16 +20,19 @@ mod shares;
 mod signer;
 mod transcript;
 
+#[path = "../../../consenso-node/simulated/free_ports.rs"]
+mod free_ports;
+
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Faults, over_messages};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
 use consenso_study::ExperimentFile as _;
+use free_ports::free_ports as ports;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -281,13 +286,6 @@ fn text(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
-}
-
-/// Ports that are free now.
-fn ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    held.iter().map(|l| l.local_addr().unwrap().port()).collect()
 }
 
 fn bits(model: &[f64]) -> Vec<u64> {

@@ -5,7 +5,7 @@
 use crate::faults::before_every_site;
 use crate::http2::Messages;
 use crate::{Net, experiment, finish};
-use consenso_node::frame::{Digest, Frame, Hex, blake3};
+use consenso_node::frame::{Digest, Frame, Hex, blake3, release_hash};
 use consenso_node::identity::{Identity, recognise};
 use consenso_node::{Folder, folder::SITE};
 use std::collections::BTreeMap;
@@ -82,14 +82,14 @@ impl Ear {
                 self.study = Some(hello.experiment);
                 return Ok(());
             }
-            Frame::Release { from, round, .. } | Frame::Masked { from, exchange: round, .. } => {
-                (from, round)
-            }
+            Frame::Release { from, round, .. }
+            | Frame::Masked { from, exchange: round, .. }
+            | Frame::Passed { from, exchange: round, .. } => (from, round),
             Frame::Words { from, to, round, .. } if to as usize == self.way.1 => (from, round),
             Frame::Words { to, .. } => return Err(format!("a share for {to}")),
             Frame::Ack { .. }
             | Frame::Bye
-            | Frame::Seal { .. }
+            | Frame::ReleaseSignature { .. }
             | Frame::Heard { .. }
             | Frame::Told { .. } => return Ok(()),
             Frame::Yours { .. } | Frame::Study(_) | Frame::Farewell { .. } => return Ok(()),
@@ -216,7 +216,7 @@ impl Recorder {
             };
             if found.len() < neighbours.len() {
                 all.push(format!("round {round} of {from} did not pass on every edge"));
-            } else if Hex(&blake3(&payload)).to_string() != charged {
+            } else if Hex(&release_hash(&payload)).to_string() != charged {
                 all.push(format!("round {round} of {from} is not what was charged"));
             } else if !experiment.is_shared() && found.iter().any(|f| *f != payload) {
                 all.push(format!("round {round} of {from} was not the same for all"));

@@ -167,3 +167,49 @@ fn a_key_can_stay_in_a_hardware_module() {
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("signer: "), "{}", text(&refused));
 }
+
+/// One signature that failed ended a study in silence: nobody was told, nothing was tried again, and
+/// three sites blamed each other half an hour later.
+#[test]
+fn a_signer_that_fails_for_a_while_does_not_end_the_study() {
+    let study = experiment(3, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 60\ngossip = 0");
+    let net = Net::new("flaky-signer", 3, &study, "seed");
+    let folder = net.folder(0);
+    let (key, down, script) =
+        (folder.join("device.pem"), folder.join("down"), folder.join("sign.sh"));
+    fs::rename(folder.join(KEY), &key).unwrap();
+    let words = format!(
+        "if test -e {}; then echo the device is away >&2; exit 1; fi\nexec openssl dgst -sha256 -sign {}\n",
+        down.display(),
+        key.display()
+    );
+    fs::write(&script, words).unwrap();
+    let signer = ["/bin/sh".to_owned(), script.display().to_string()];
+    net.set(0, "signer", toml::Value::Array(signer.map(toml::Value::from).into()));
+    let all = net.start_all();
+    let began = std::time::Instant::now();
+    let told = |event: &str| {
+        let log = fs::read_to_string(folder.join("audit.jsonl")).unwrap_or_default();
+        log.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count()
+    };
+    let until = |event: &str, count: usize| {
+        while told(event) < count {
+            assert!(began.elapsed() < Duration::from_secs(120), "{event}: {}", told(event));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("released", 5);
+    fs::write(&down, "").unwrap();
+    until("signer-failed", 2);
+    // What was signed before may still be written down.
+    std::thread::sleep(Duration::from_millis(500));
+    let stuck = told("released");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(told("released"), stuck, "nobody goes on without it");
+    fs::remove_file(&down).unwrap();
+    finish(all, Duration::from_secs(120));
+    assert!(told("signer-mended") >= 1);
+    let log = fs::read_to_string(folder.join("audit.jsonl")).unwrap();
+    assert!(log.contains("the device is away"), "{log}");
+    net.assert_one_payload_a_round();
+}

@@ -1,12 +1,13 @@
 //! One agent under attack: all the others are the adversary's.
 
 use super::{Side, Trial, WorstNorm, WorstPair};
-use crate::agent::{Player, Seat, Timetable};
+use crate::account::testing;
+use crate::agent::{NeighbourView, Player, Timetable};
 use crate::data::RowBounds;
-use crate::gate::{Desk, Gate, Ledger, Noise, RoundNoise};
+use crate::gate::{DraftScratch, Gate, Ledger, Noise, RoundNoise};
 use crate::privacy::NeighbourRelation;
-use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
-use crate::protocol::{Memory, Protocol, PublicFacts, View, Weights};
+use crate::problem::{Constraint, LocalObjective, Objective, Sensitivity, Workspace};
+use crate::protocol::{Memory, MixRule, Protocol, PublicFacts, View, Weights};
 use std::sync::Arc;
 
 /// Records that one row of the played agent stands for, at most: with more the anchor would need
@@ -35,6 +36,22 @@ pub struct AgentAttack {
     /// Factor from gradient to step, by round.
     gains: Vec<f64>,
     rows: usize,
+    released: Released,
+}
+
+/// How an agent computes its numbers, as its study plans it: all of it public.
+///
+/// The public reach that honest agents' messages stay within is left out. To cut a message off
+/// after its noise is drawn changes nothing that a claim rests on, and here the neighbours do not
+/// keep to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Released {
+    /// The set that models lie in.
+    pub constraint: Constraint,
+    /// How neighbours' vectors are combined.
+    pub mixing: MixRule,
+    /// How many rounds old a neighbour's vector may be.
+    pub staleness: u32,
 }
 
 /// What an attack needs to know of the agent; all of it is public.
@@ -81,7 +98,15 @@ impl AgentAttack {
         let gain = |k| protocol.step_sensitivity(k, degree, &unit, &facts).l2;
         let gains = (1..=timetable.rounds).map(gain).collect();
         let weights = (seat.own_weight, seat.weights.clone());
-        Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows }
+        let released = Released::default();
+        Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows, released }
+    }
+
+    /// Attacks the agent as its study makes it: what it releases is kept in a set, and neighbours'
+    /// vectors are combined by a rule.
+    #[must_use]
+    pub fn released(self, released: Released) -> Self {
+        Self { released, ..self }
     }
 
     /// Attacks the same agent where its site counts `weight` = N·w_i times.
@@ -95,7 +120,8 @@ impl AgentAttack {
     /// second data set.
     #[must_use]
     pub fn play(&self, trial: &Trial) -> f64 {
-        let gate = Gate::new(0, trial.seed.clone(), Arc::clone(&self.noise), self.ledger.clone());
+        let (noise, ledger) = (Arc::clone(&self.noise), self.ledger.clone());
+        let gate = testing::gate(0, trial.seed.clone(), noise, ledger);
         self.play_through(trial.side, gate)
     }
 
@@ -104,7 +130,11 @@ impl AgentAttack {
     pub fn play_through(&self, side: Side, gate: Gate) -> f64 {
         let local = self.locals[usize::from(side == Side::Second)].clone();
         let (protocol, timetable) = (Arc::clone(&self.protocol), Arc::clone(&self.timetable));
-        let mut player = Player::new(local, protocol, timetable, gate);
+        let Released { constraint, mixing, staleness } = self.released;
+        let gate = gate.with_constraint(constraint);
+        let mut player = Player::new(local, protocol, timetable, gate)
+            .with_mixing(mixing)
+            .with_staleness(staleness);
         let dim = player.width();
         let degree = self.weights.1.len();
         let indices: Vec<u32> = (1..=degree as u32).collect();
@@ -112,11 +142,12 @@ impl AgentAttack {
         if let Some((anchor, value)) = self.pair.steering() {
             rows[anchor] = value;
         }
-        let (mut draft, mut out) = (Desk::default(), vec![0.0; dim]);
-        let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows);
+        let (mut draft, mut out) = (DraftScratch::default(), vec![0.0; dim]);
+        let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows)
+            .combining(mixing, constraint);
         for round in 0..self.timetable.rounds {
             self.echo(&mut rows);
-            let seat = Seat {
+            let seat = NeighbourView {
                 rows: &rows,
                 me: 0,
                 neighbours: &indices,
@@ -164,6 +195,8 @@ pub struct Watch<'a> {
     step: Vec<f64>,
     work: Workspace,
     ratio: f64,
+    mixing: MixRule,
+    constraint: Constraint,
 }
 
 impl<'a> Watch<'a> {
@@ -190,7 +223,16 @@ impl<'a> Watch<'a> {
             step: vec![0.0; dim],
             work: Workspace::default(),
             ratio: 0.0,
+            mixing: MixRule::Average,
+            constraint: Constraint::None,
         }
+    }
+
+    /// Follows an agent that combines its neighbours' vectors by a rule, and keeps its own in a
+    /// set.
+    #[must_use]
+    pub fn combining(self, mixing: MixRule, constraint: Constraint) -> Self {
+        Self { mixing, constraint, ..self }
     }
 
     /// Takes in the agent's next release, made from what `seat` shows; `gain` turns a gradient into
@@ -198,7 +240,13 @@ impl<'a> Watch<'a> {
     ///
     /// The interval counts as its middle, which is exact where it has no width and a fair
     /// approximation elsewhere: the bound is valid for any statistic.
-    pub fn see(&mut self, seat: &Seat<'_>, gain: f64, noise: Option<Noise>, released: &[f64]) {
+    pub fn see(
+        &mut self,
+        seat: &NeighbourView<'_>,
+        gain: f64,
+        noise: Option<Noise>,
+        released: &[f64],
+    ) {
         let Self { protocol, without, direction, memory, private, low, high, step, work, .. } =
             self;
         let view = View::new(
@@ -211,7 +259,9 @@ impl<'a> Watch<'a> {
             seat.round,
         )
         .with_regularization(without.regularization())
-        .with_common(seat.common);
+        .with_constraint(self.constraint)
+        .with_common(seat.common)
+        .with_mixing(self.mixing);
         if seat.round > 0 {
             protocol.absorb(&view, memory);
         }

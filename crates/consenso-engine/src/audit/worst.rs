@@ -55,13 +55,16 @@ impl WorstPair {
         neighbours: NeighbourRelation,
     ) -> Self {
         // With a single feature there is no room for an anchor.
-        let anchor =
-            if features < 2 { 0.0 } else { ANCHOR * bounds.l1.min(bounds.l2).min(bounds.linf) };
+        let anchor = if features < 2 {
+            0.0
+        } else {
+            ANCHOR * bounds.l1().min(bounds.l2()).min(bounds.linf())
+        };
         let most = features.saturating_sub(1).max(1);
         let entry = |m: usize| {
             let n = m as f64;
-            let l2 = ((bounds.l2 * bounds.l2 - anchor * anchor) / n).sqrt();
-            bounds.linf.min((bounds.l1 - anchor) / n).min(l2) * (1.0 - 1e-12)
+            let l2 = ((bounds.l2() * bounds.l2() - anchor * anchor) / n).sqrt();
+            bounds.linf().min((bounds.l1() - anchor) / n).min(l2) * (1.0 - 1e-12)
         };
         let norm = |m: usize| match spread {
             WorstNorm::L1 => entry(m) * m as f64,
@@ -73,7 +76,15 @@ impl WorstPair {
         // Two classes have the largest gradients a softmax has.
         let loss =
             if let Loss::Softmax { .. } = loss { Loss::Softmax { classes: 2 } } else { loss };
-        Self { features, anchor, entry: entry(entries), entries, loss, neighbours }
+        let pair = Self { features, anchor, entry: entry(entries), entries, loss, neighbours };
+        match (loss, neighbours) {
+            // Gradients are rows, whatever the labels: two rows may be known to be less than twice
+            // their length apart.
+            (Loss::Linear {}, NeighbourRelation::ReplaceOne | NeighbourRelation::AddRemove) => {
+                pair.scaled(bounds.apart() / (2.0 * bounds.l2()))
+            }
+            _ => pair,
+        }
     }
 
     /// The pair without the features it does not use.

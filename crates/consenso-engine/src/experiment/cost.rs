@@ -1,12 +1,11 @@
 //! What all transcripts of one command cost together, and what one site's study does.
 
-use super::check::{Experiment, Planned, Source};
+use super::check::{Experiment, Source};
 use super::pieces::{Part, Place};
-use crate::account::Allotment;
-use crate::fault::Fault;
-use crate::gate::{Ledger, Noise};
+use super::planned::Planned;
+use crate::config_error::ConfigError;
 use crate::privacy::studies::StudyCost;
-use crate::privacy::{Claim, NeighbourRelation, zcdp};
+use crate::privacy::{Adversary, NeighbourRelation};
 use crate::record::{ResultKind, TotalEpsilon};
 
 /// What one command costs the records: every run of every algorithm at every point of a sweep is a
@@ -19,8 +18,10 @@ pub struct CommandCost {
     pub cost: StudyCost,
     /// Which data sets are neighbours.
     pub relation: NeighbourRelation,
-    /// Who looks.
+    /// Who looks, in words.
     pub adversary: String,
+    /// Who looks.
+    pub against: Adversary,
 }
 
 impl Experiment {
@@ -28,8 +29,8 @@ impl Experiment {
     /// them.
     ///
     /// # Errors
-    /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
-    pub fn cost(&self) -> Result<CommandCost, Fault> {
+    /// [`ConfigError`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
+    pub fn cost(&self) -> Result<CommandCost, ConfigError> {
         self.cost_of(&self.places(None))
     }
 
@@ -37,22 +38,22 @@ impl Experiment {
     /// algorithms cost nothing.
     ///
     /// # Errors
-    /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
-    pub fn cost_of(&self, places: &[Place]) -> Result<CommandCost, Fault> {
+    /// [`ConfigError`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
+    pub fn cost_of(&self, places: &[Place]) -> Result<CommandCost, ConfigError> {
         let mut parts = Vec::new();
-        let mut adversary: Option<String> = None;
+        let mut adversary: Option<(String, Adversary)> = None;
         let mut counts = std::collections::BTreeMap::<(u32, Part), usize>::new();
         places.iter().for_each(|place| *counts.entry((place.point, place.part)).or_default() += 1);
         for (point, experiment) in (0..).zip(std::iter::once(self).chain(&self.points)) {
             for (algorithm, planned) in (0..).zip(&experiment.planned) {
                 let (cost, who) = experiment.transcript(planned).ok_or_else(|| {
-                    Fault::of(format!(
+                    ConfigError::of(format!(
                         "{} releases without a claim, so nothing can be said about all together",
                         planned.label
                     ))
                 })?;
-                if adversary.get_or_insert_with(|| who.clone()) != &who {
-                    return Err(Fault::of(
+                if adversary.get_or_insert_with(|| who.clone()).1 != who.1 {
+                    return Err(ConfigError::of(
                         "algorithms with claims against different adversaries: their costs do not add up",
                     ));
                 }
@@ -60,19 +61,20 @@ impl Experiment {
                 parts.extend(std::iter::repeat_n(cost, count));
             }
         }
-        let unclaimed = || Fault::at("privacy", "nothing is claimed: there is no [privacy]");
+        let unclaimed = || ConfigError::at("privacy", "nothing is claimed: there is no [privacy]");
         let privacy = self.spec.privacy.ok_or_else(unclaimed)?;
         Ok(CommandCost {
             transcripts: parts.len() as u64,
             cost: StudyCost::together(&parts, privacy.delta),
             relation: privacy.neighbours,
-            adversary: adversary.unwrap_or_default(),
+            adversary: adversary.as_ref().map(|who| who.0.clone()).unwrap_or_default(),
+            against: adversary.map(|who| who.1).unwrap_or_default(),
         })
     }
 
     /// What one run of one algorithm costs the dearest agent, and against whom.
-    fn transcript(&self, planned: &Planned) -> Option<(StudyCost, String)> {
-        let mut all: Option<(StudyCost, String)> = None;
+    fn transcript(&self, planned: &Planned) -> Option<(StudyCost, (String, Adversary))> {
+        let mut all: Option<(StudyCost, (String, Adversary))> = None;
         for allotment in planned.account.allotments() {
             let claim = self.account_claim(allotment)?;
             let cost = allotment.cost(&claim);
@@ -84,8 +86,9 @@ impl Experiment {
                 delta: known.delta.max(cost.delta),
                 mu: most(known.mu, cost.mu),
                 rho: most(known.rho, cost.rho),
+                tau: known.tau.max(cost.tau),
             });
-            all = Some((cost, claim.adversary));
+            all = Some((cost, (claim.adversary, claim.against)));
         }
         all
     }
@@ -111,6 +114,13 @@ impl Experiment {
                 group.delta
             )
         };
+        let person = super::scouted::records_per_person(&self.source);
+        if person > 1 && self.planned.iter().all(|p| p.scouted.is_some() && p.staged.is_none()) {
+            return Some(format!(
+                "the claim is about a person with all of their at most {person} records at a site, over all transcripts: {}",
+                one(1).trim_start_matches("1: ")
+            ));
+        }
         let table: Vec<String> = [1, 2, 5, 10].map(one).into();
         let person = match &*self.source {
             Source::Data(data) => data.person.as_ref().map(|(column, most)| {
@@ -135,53 +145,6 @@ impl Experiment {
             _ if self.cost().is_err() => ResultKind::Unprotected,
             _ => ResultKind::Shareable { public_test: self.spec.data.test.is_some() },
         }
-    }
-}
-
-impl Allotment {
-    /// What the account's releases cost, in every way that is known, under the claim made for them.
-    pub(super) fn cost(&self, claim: &Claim) -> StudyCost {
-        let claimed = StudyCost::claimed(claim.epsilon, claim.delta);
-        let plan = match &self.ledger {
-            Ledger::Schedule { plan, .. } => plan,
-            // Σ μ² alone decides: whatever is released, it stays within its limit.
-            Ledger::Filter { filter, .. } if filter.orders().is_empty() => {
-                let limit = filter.gaussian().map(|g| g.limit().sqrt().next_up());
-                return limit
-                    .map_or(claimed, |mu| StudyCost::gaussian(claim.epsilon, claim.delta, mu));
-            }
-            _ => return claimed,
-        };
-        // Noise inside a problem, or of several agents, is (ε, δ) and nothing simpler.
-        if plan.is_inside() || !self.hidden_by.is_empty() || self.noise.is_empty() {
-            return claimed;
-        }
-        let rounds = || {
-            self.steps
-                .iter()
-                .zip(self.noise.iter().map(crate::gate::RoundNoise::noise))
-                .take(plan.allowed() as usize)
-        };
-        let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
-        let up = |total: f64| total * (1.0 + f64::EPSILON * (self.steps.len() + 4) as f64);
-        if rounds().all(|(_, n)| matches!(n, Noise::Gaussian { .. })) {
-            let squares: f64 =
-                rounds().map(|(s, n)| ratio(s.l2, n.scale()).powi(2).next_up()).sum();
-            return StudyCost::gaussian(claim.epsilon, claim.delta, up(squares).sqrt().next_up());
-        }
-        if rounds().all(|(_, n)| matches!(n, Noise::Laplace { .. })) {
-            // D_a of a Laplace shift v is at most a·v²/2, so that ½‖t‖₂²/b² is a ρ too.
-            let one = |(s, n): (&crate::problem::Sensitivity, Noise)| {
-                let (l1, l2) = (ratio(s.l1, n.scale()), ratio(s.l2, n.scale()));
-                zcdp::laplace_rho(l1).min((0.5 * l2 * l2).next_up())
-            };
-            return StudyCost::concentrated(
-                claim.epsilon,
-                claim.delta,
-                up(rounds().map(one).sum()),
-            );
-        }
-        claimed
     }
 }
 
@@ -219,6 +182,34 @@ mod tests {
         let swept = experiment(5, "[sweep]\nepsilon = [1.0, 0.5]\n", DGD).cost().unwrap();
         assert_eq!(swept.transcripts, 10);
         assert!(swept.cost.epsilon > 2.4 && swept.cost.epsilon < ten.cost.epsilon, "{swept:?}");
+    }
+
+    /// Noise that several agents add was (ε, δ) and nothing simpler: ten runs were booked as 10.
+    #[test]
+    fn ten_shared_studies_are_booked_within_their_curve_and_not_their_sum() {
+        use crate::privacy::studies::{Limit, Rule};
+        let gd = "[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 9\n";
+        for algorithm in [
+            format!("{gd}exchange = \"secret-shared\"\n"),
+            format!("{gd}exchange = \"masked\"\ncolluders = 1\n"),
+            "[[algorithm]]\nkind = \"decor\"\nrounds = 9\ncolluders = 1\n".to_owned(),
+        ] {
+            let one = experiment(1, "", &algorithm).cost().unwrap().cost;
+            assert!(one.mu.is_some() && one.tau > 0.0 && one.tau < 1e-30, "{algorithm}: {one:?}");
+            assert!((0.999..=1.0).contains(&one.epsilon) && one.delta == 1e-6, "{one:?}");
+            assert_eq!(Rule::covering(&[one]), Rule::Gaussian);
+            let limit = Limit::new(3.6, 1e-5, Rule::Gaussian).unwrap();
+            let mut studies = Vec::new();
+            for _ in 0..10 {
+                limit.admit(&studies, &one).unwrap();
+                studies.push(one);
+            }
+            let spent = limit.spent(&studies).unwrap().epsilon;
+            // ε of √10·0.236 704 at 10⁻⁵, by another program: 3.139 760.
+            assert!((3.13..3.15).contains(&spent), "{algorithm}: {spent}");
+            let ten = experiment(10, "", &algorithm).cost().unwrap();
+            assert!((3.51..3.54).contains(&ten.cost.epsilon), "{algorithm}: {ten:?}");
+        }
     }
 
     #[test]

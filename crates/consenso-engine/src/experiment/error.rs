@@ -1,7 +1,7 @@
 //! Why a checked experiment cannot be run to its end.
 
 use crate::agent::RestoreError;
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
 use crate::problem::coupling::CouplingError;
 use crate::sharing::ShareError;
 use crate::simulate::{RankError, SimulationError};
@@ -15,7 +15,7 @@ pub type CallerError = Box<dyn std::error::Error + Send + Sync>;
 pub enum RunError {
     /// The experiment cannot be run in this way.
     #[error(transparent)]
-    Refused(#[from] Fault),
+    Refused(#[from] ConfigError),
     /// The machine is too small for one run.
     #[error("one run needs about {} of memory, and {} are free: use fewer agents, records or dimensions", gigabytes(*.needed), gigabytes(*.free))]
     Memory {

@@ -2,23 +2,28 @@
 //! no rank holds the records of all; or no records are held at all, and every agent is made anew in
 //! every round.
 //!
-//! The transcript is that of [`run`](super::run()), bit for bit. Of the record there is what can be
-//! had without all records in one place: the objective and accuracy of the mean model by round, and
-//! a hash of the transcript; no optimum, no references.
+//! The transcript is that of [`run`](super::run()), bit for bit, and so is the record, as far as it
+//! can be had without all records in one place ([`LargeRecord::finished`]): the objective and
+//! accuracy of the mean model by round, its figures and its file, and a hash of the transcript; no
+//! optimum, no references.
 
-use super::check::{Experiment, Planned, Source, shards};
+use super::check::{Experiment, Source};
+use super::division::shards;
 use super::error::{CallerError, RunError};
-use super::run::{mean_row, player};
+use super::pieces::{Content, Outcome, Part, Piece, Place, RunReferences, StoredMetrics};
+use super::planned::Planned;
+use super::rules;
+use super::run::{Finished, majority, mean_row, player, put_together, worst_so_far};
 use crate::agent::Player;
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
 use crate::privacy::Claim;
 use crate::problem::{self, LocalObjective};
 use crate::random::Seed;
-use crate::record::ResultKind;
-use crate::simulate::{Division, Parted, PartedState, Ranks, SimulationError};
+use crate::record::{Processes, ResultKind, Spread, TraceRow, TranscriptDigest};
+use crate::simulate::{Division, PartedState, RankPartition, Ranks, SimulationError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -45,6 +50,49 @@ pub struct LargeRecord {
     pub halo_bytes: usize,
     /// One entry per algorithm, in the order of the file.
     pub algorithms: Vec<LargeAlgorithm>,
+}
+
+impl LargeRecord {
+    /// The record and the models as one process gives them, without the optimum and what is
+    /// compared with it: no process has all records. Of the agents' models there is the mean.
+    #[must_use]
+    pub fn finished(&self, experiment: &Experiment, seconds: f64) -> Finished {
+        let runs = self.algorithms.iter().map(|a| a.runs.len()).sum::<usize>().max(1);
+        let piece = |run: u32, part: Part, content: Content| Piece {
+            place: Place { point: 0, run, part },
+            stamp: String::new(),
+            seconds: seconds / runs as f64,
+            content,
+        };
+        let mut pieces: Vec<Piece> = (0..experiment.spec.runs)
+            .map(|run| {
+                let mut references = RunReferences::none(self.algorithms.len());
+                let classifies = experiment.objective.loss.classifies();
+                references.majority =
+                    experiment.test_records(run).filter(|_| classifies).map(|t| majority(&t));
+                piece(run, Part::RunReferences, Content::RunReferences(references))
+            })
+            .collect();
+        let mut transcripts = Vec::new();
+        for (index, (algorithm, planned)) in
+            (0..).zip(self.algorithms.iter().zip(&experiment.planned))
+        {
+            for run in &algorithm.runs {
+                let outcome = Content::Outcome(run.outcome(experiment, planned));
+                pieces.push(piece(run.run, Part::Algorithm(index), outcome));
+                transcripts.push(TranscriptDigest {
+                    label: algorithm.label.clone(),
+                    run: run.run,
+                    transcript: run.transcript.clone(),
+                });
+            }
+        }
+        let mut finished = put_together(experiment, pieces, false);
+        let (halo_rows, halo_bytes) = (self.halo_rows, self.halo_bytes);
+        finished.record.processes =
+            Some(Processes { ranks: self.ranks, halo_rows, halo_bytes, transcripts });
+        finished
+    }
 }
 
 /// What one algorithm did.
@@ -81,6 +129,42 @@ pub struct LargeRun {
     pub test_accuracy: Option<f64>,
     /// The mean of the final models.
     pub mean_model: Vec<f64>,
+}
+
+impl LargeRun {
+    /// What a piece of a record says of this run.
+    fn outcome(&self, experiment: &Experiment, planned: &Planned) -> Outcome {
+        let (loss, mean) = (&experiment.objective.loss, &self.mean_model);
+        let unknown = Spread { min: f64::NAN, mean: f64::NAN, max: f64::NAN };
+        let row = |point: &LargePoint| TraceRow {
+            run: self.run,
+            round: point.round,
+            objective: point.objective,
+            optimum_gap: f64::NAN,
+            log_error: unknown,
+            disagreement: point.disagreement,
+            test_accuracy: point.test_accuracy,
+            epsilon_worst: worst_so_far(planned, point.round),
+            epsilon_realised: None,
+            epsilon_published: None,
+            sent: None,
+        };
+        Outcome {
+            models: if self.run == 0 { vec![mean.clone()] } else { Vec::new() },
+            trace: self.curve.iter().map(row).collect(),
+            accuracy: Spread::of(self.test_accuracy),
+            auc: experiment.test_records(self.run).and_then(|t| problem::auc(loss, &t, mean)),
+            metrics: experiment.metrics(self.run, mean).map(StoredMetrics),
+            objective: self.objective,
+            optimum_gap: f64::NAN,
+            log_error: f64::NAN,
+            stopped: 0,
+            diverged: mean.iter().any(|x| !x.is_finite() || x.abs() > 1e12),
+            violation: None,
+            personal: None,
+            sent: None,
+        }
+    }
 }
 
 /// A point of a curve.
@@ -352,42 +436,9 @@ impl Experiment {
     /// Whether this can run over several processes, or streamed.
     ///
     /// # Errors
-    /// [`Fault`]: what such a run cannot do yet.
-    pub fn check_parted(&self) -> Result<(), Fault> {
-        let refused = [
-            (!self.is_seeded(), None, "--entropy os: every process would need the same secret"),
-            (self.tied.is_some(), Some("problem"), "[problem]: variables of each agent's own"),
-            (self.layout.is_some(), Some("data.encoding"), "data.encoding = \"scouted\""),
-            (self.spec.sweep.is_some(), Some("sweep"), "[sweep]: use --shard for its points"),
-            (self.spec.start.is_some(), Some("start"), "start"),
-            (self.spec.delays.is_some(), Some("delays"), "[delays]"),
-            (
-                self.planned.iter().any(|p| p.masking.is_some()),
-                Some("exchange"),
-                "exchange = \"masked\"",
-            ),
-            (
-                self.planned.iter().any(|p| p.sharing.is_some()),
-                Some("exchange"),
-                "exchange = \"secret-shared\"",
-            ),
-            (
-                self.planned.iter().any(|p| p.account.correlated.is_some()),
-                None,
-                "noise that neighbours share",
-            ),
-        ];
-        match refused.into_iter().find(|r| r.0) {
-            Some((_, key, what)) => {
-                let message =
-                    format!("a run over several processes, or with --stream, has no {what}");
-                Err(match key {
-                    Some(key) => Fault::at(key, message),
-                    None => Fault::of(message),
-                })
-            }
-            None => Ok(()),
-        }
+    /// [`ConfigError`]: what such a run cannot do yet.
+    pub fn check_parted(&self) -> Result<(), ConfigError> {
+        rules::check_run(rules::PROCESSES, self)
     }
 }
 
@@ -462,17 +513,17 @@ fn residents<'a>(
     planned: &'a Planned,
     run: u32,
     (division, rank, streamed): (&Division, usize, bool),
-) -> Result<Parted<'a>, RunError> {
+) -> Result<RankPartition<'a>, RunError> {
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
     let noise = experiment.noise_seed(run, planned);
     type Local<'a> = Box<dyn Fn(usize) -> Result<LocalObjective, SimulationError> + Sync + 'a>;
     let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
         Source::Costs => {
-            return Err(Fault::of("a simulation over several processes needs records").into());
+            return Err(ConfigError::of("a simulation over several processes needs records").into());
         }
         Source::Synthetic(problem) => {
-            let records = problem.maker(&seed).map_err(Fault::of)?;
+            let records = problem.maker(&seed).map_err(ConfigError::of)?;
             let counts = vec![problem.records_per_agent; problem.agents];
             (
                 counts,
@@ -490,8 +541,9 @@ fn residents<'a>(
                     Ok(experiment.objective_on(data.train.select(&shards[agent].rows)))
                 }),
                 Some(stored) => {
-                    let rows =
-                        stored.of_agents(&shards, division.agents(rank)).map_err(Fault::of)?;
+                    let rows = stored
+                        .of_agents(&shards, division.agents(rank))
+                        .map_err(ConfigError::of)?;
                     // Whose rows are where is known now.
                     drop(shards);
                     Box::new(move |agent| {
@@ -508,8 +560,8 @@ fn residents<'a>(
     };
     let mixing = Arc::new(Mixing::metropolis(graph));
     Ok(match streamed {
-        true => Parted::streamed(graph, mixing, division, rank, make)?,
-        false => Parted::new(graph, mixing, division, rank, make)?,
+        true => RankPartition::streamed(graph, mixing, division, rank, make)?,
+        false => RankPartition::new(graph, mixing, division, rank, make)?,
     })
 }
 
@@ -523,7 +575,7 @@ struct Measured {
 fn measure(
     experiment: &Experiment,
     run: u32,
-    network: &Parted<'_>,
+    network: &RankPartition<'_>,
     division: &Division,
     rows: Vec<f64>,
     ranks: &mut dyn Ranks,

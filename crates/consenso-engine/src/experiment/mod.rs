@@ -7,16 +7,25 @@
 mod audit;
 mod check;
 mod cost;
+mod division;
 mod error;
+mod graphs;
+mod inference;
 mod large;
 mod models;
+mod notes;
+mod objective;
+mod own_records;
 mod personal;
 mod pieces;
 mod plan;
+mod planned;
 mod pool;
 mod problem;
+mod questions;
 mod range;
 mod reference;
+pub mod rules;
 mod run;
 mod scouted;
 mod shared;
@@ -35,6 +44,7 @@ pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
 pub use error::{CallerError, RunError};
+pub use inference::{Covariance, InferenceSpec};
 pub use large::{
     Ended, LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, Order, Watch,
     run_parted, run_streamed, run_watched,
@@ -43,12 +53,14 @@ pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};
 pub use pool::{Machine, Outlook, TaskCost, makespan};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
+pub use questions::{Asking, Questionnaire};
 pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_pieces};
-pub use shared::SharingSpec;
+pub use shared::{ExchangeKind, SharingSpec};
 pub use site::{MaskedSite, SharingSite, Site, SitePlan};
 pub use spec::{
     AlgorithmSpec, Balanced, ClassWeight, DataSpec, ExperimentSpec, FormatSpec, Models, Notation,
-    ObjectiveSpec, Origin, PartitionSpec, SpecError, SweepSpec, Threshold, ThresholdRule,
+    ObjectiveSpec, Origin, PartitionSpec, QuestionsSpec, SpecError, SweepSpec, Threshold,
+    ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
 pub use unfinished::Unfinished;

@@ -1,6 +1,7 @@
 //! What was trained, as model files.
 
-use super::check::{Experiment, Source, shards};
+use super::check::{Experiment, Source};
+use super::division::shards;
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
 use crate::model::{
@@ -66,6 +67,14 @@ impl Experiment {
         model
     }
 
+    /// The model of an algorithm as an agent holds it, without its claim.
+    pub(super) fn site_model_of(&self, label: &str, held: &[f64]) -> Model {
+        let mut model = self.empty_model();
+        label.clone_into(&mut model.study.label);
+        self.apply(&mut model, label, held);
+        model
+    }
+
     /// Puts what agents hold into the file: where columns were scouted, the encoder that was found
     /// and the coefficients apart.
     fn apply(&self, model: &mut Model, label: &str, held: &[f64]) {
@@ -83,6 +92,8 @@ impl Experiment {
                 .find(|p| p.label == label)
                 .and_then(|p| super::scouted::split(p, held));
             model.loss = Some(self.loss_under(standard.map(|s| s.0)));
+            model.weight_noise = self.weight_noise(label, held).unwrap_or_default();
+            model.inference = self.inference_of(label, held);
         }
         model.coefficients = model.explain();
     }
@@ -151,15 +162,28 @@ impl Experiment {
         let found = planned.and_then(|p| {
             Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights)?.1))
         });
+        if let (Some(layout), Some((standard, x)), Some(_)) =
+            (&self.layout, &found, loss.proportional())
+        {
+            let test = layout.encode(standard, &test);
+            return Metrics::of(loss, &test, x, self.threshold);
+        }
         let scores = match (&self.layout, found) {
             // The coefficients of the model file on the rows they were trained on, and labels as
             // they are: what `predict` computes.
             (Some(layout), Some((standard, x))) => {
-                problem::scores(loss, &layout.encode(standard, &test), &x)
+                let mut scores = problem::scores(loss, &layout.encode(standard, &test), &x);
+                if let Task::Regression { min, max } = layout.task() {
+                    scores.iter_mut().for_each(|score| *score = score.clamp(min, max));
+                }
+                scores
             }
             _ => problem::scores(loss, &test, weights),
         };
-        let metrics = Metrics::of_scores(loss, &scores, test.labels(), self.threshold)?;
+        let metrics = match self.log_units(None) {
+            Some(units) => Metrics::of_logs(&scores, test.labels(), units)?,
+            None => Metrics::of_scores(loss, &scores, test.labels(), self.threshold)?,
+        };
         let sites = match &*self.source {
             Source::Data(data) => data.test_sites.as_deref(),
             _ => None,
@@ -209,8 +233,10 @@ impl Experiment {
             features: Vec::new(),
             intercept: None,
             weights: Vec::new(),
+            weight_noise: Vec::new(),
             agents: Vec::new(),
             coefficients: Vec::new(),
+            inference: None,
             claim: None,
             metrics: None,
             notes: Vec::new(),

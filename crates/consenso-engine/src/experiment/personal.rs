@@ -20,7 +20,8 @@
 //! exactly and without noise: it never leaves the site, nothing that does is computed from it, and
 //! so nothing is charged. It is as private as the records.
 
-use super::check::{Experiment, Planned, Source};
+use super::check::{Experiment, Source};
+use super::planned::Planned;
 use super::run::Instance;
 use super::scouted::split;
 use super::spec::PartitionSpec;
@@ -120,6 +121,9 @@ pub(super) fn judge(
         }
     }
     let figures = |scores: &[f64]| {
+        if let Some(units) = experiment.log_units(Some(standard)) {
+            return Metrics::of_logs(scores, test.labels(), units);
+        }
         let metrics = Metrics::of_scores(&loss, scores, test.labels(), experiment.threshold)?;
         Some(
             metrics

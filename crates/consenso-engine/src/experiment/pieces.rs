@@ -4,10 +4,11 @@
 //! which thread, which process or which machine made it, nor when: put together in order they give
 //! the same record, bit for bit.
 
-use super::check::{Experiment, Source, resolved_algorithm};
+use super::check::{Experiment, Source};
+use super::planned::resolved_algorithm;
 use crate::data::Records;
 use crate::model::{CalibrationBin, Metrics, sha256};
-use crate::record::{CertifiedCurve, Reference, Spread, TraceRow};
+use crate::record::{CertifiedCurve, Reference, Spread, TraceRow, TrafficRecord};
 use serde::{Deserialize, Serialize};
 
 /// One finished piece of an experiment: of a run at a point of the sweep its references, or what
@@ -64,7 +65,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Part {
     /// What can be had without an algorithm: the optimum, and what agents reach alone.
-    Grounds,
+    RunReferences,
     /// One algorithm, by its place in the file.
     Algorithm(u32),
     /// The tuned model without privacy, of the first run.
@@ -73,27 +74,29 @@ pub enum Part {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Content {
-    Grounds(Grounds),
+    RunReferences(RunReferences),
     Outcome(Outcome),
     Reference(Option<Tuned>),
 }
 
 /// The references of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Grounds {
+pub(super) struct RunReferences {
     pub(super) majority: Option<f64>,
     pub(super) zero_accuracy: Option<f64>,
     pub(super) zero_log_error: f64,
     pub(super) zero_objective: f64,
     pub(super) central_accuracy: Option<f64>,
-    pub(super) central_auc: Option<f64>,
+    /// The AUC of the optimum, or its R² where a number is predicted.
+    #[serde(rename = "central_auc")]
+    pub(super) central_ranked: Option<f64>,
     pub(super) central_objective: f64,
     pub(super) local_only_accuracy: Option<f64>,
     /// What theorems certify, algorithm by algorithm.
     pub(super) certified: Vec<Option<CertifiedCurve>>,
 }
 
-impl Grounds {
+impl RunReferences {
     /// Nothing to compare with, for so many algorithms.
     pub(super) fn none(algorithms: usize) -> Self {
         Self {
@@ -102,7 +105,7 @@ impl Grounds {
             zero_log_error: f64::NAN,
             zero_objective: f64::NAN,
             central_accuracy: None,
-            central_auc: None,
+            central_ranked: None,
             central_objective: f64::NAN,
             local_only_accuracy: None,
             certified: vec![None; algorithms],
@@ -119,7 +122,7 @@ pub(super) struct Outcome {
     pub(super) accuracy: Option<Spread>,
     pub(super) auc: Option<f64>,
     /// Of the mean model.
-    pub(super) metrics: Option<Kept>,
+    pub(super) metrics: Option<StoredMetrics>,
     pub(super) objective: f64,
     pub(super) optimum_gap: f64,
     pub(super) log_error: f64,
@@ -128,30 +131,35 @@ pub(super) struct Outcome {
     pub(super) violation: Option<f64>,
     /// Sites that held records out, and the figures of the shared and of their personal models on
     /// those.
-    pub(super) personal: Option<Box<(usize, Kept, Kept)>>,
+    pub(super) personal: Option<Box<(usize, StoredMetrics, StoredMetrics)>>,
+    /// What was sent, where that is counted.
+    pub(super) sent: Option<TrafficRecord>,
 }
 
 /// A [`Reference`] without what is the same for all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Tuned {
     pub(super) regularization: f64,
-    pub(super) metrics: Kept,
+    pub(super) metrics: StoredMetrics,
 }
 
 impl Tuned {
     pub(super) fn of(reference: &Reference) -> Self {
-        Self { regularization: reference.regularization, metrics: Kept(reference.metrics.clone()) }
+        Self {
+            regularization: reference.regularization,
+            metrics: StoredMetrics(reference.metrics.clone()),
+        }
     }
 }
 
 /// Metrics as formats without field names can hold them: a record leaves out what is absent, here
 /// everything has its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept(#[serde(with = "Every")] pub(super) Metrics);
+pub(super) struct StoredMetrics(#[serde(with = "MetricFields")] pub(super) Metrics);
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Metrics")]
-struct Every {
+struct MetricFields {
     rows: usize,
     accuracy: Option<f64>,
     balanced_accuracy: Option<f64>,
@@ -168,6 +176,13 @@ struct Every {
     r2: Option<f64>,
     rmse: Option<f64>,
     mae: Option<f64>,
+    // Pieces of earlier versions have no place for them; whoever goes on does without.
+    #[serde(skip)]
+    deviance: Option<f64>,
+    #[serde(skip)]
+    c_index: Option<f64>,
+    #[serde(skip)]
+    d2: Option<f64>,
 }
 
 /// Which of n equal shares of an experiment to do: every n-th repetition of the sweep's points,
@@ -227,7 +242,7 @@ impl Experiment {
         for (point, run) in self.units(share) {
             let Some(here) = self.at_point(point) else { continue };
             let parts = (0..here.planned.len() as u32).map(Part::Algorithm);
-            places.extend(std::iter::once(Part::Grounds).chain(parts).map(|part| Place {
+            places.extend(std::iter::once(Part::RunReferences).chain(parts).map(|part| Place {
                 point,
                 run,
                 part,
@@ -269,7 +284,7 @@ impl Experiment {
         }
         let algorithms = match place.part {
             Part::Reference => 0..0,
-            Part::Grounds => 0..here.planned.len(),
+            Part::RunReferences => 0..here.planned.len(),
             Part::Algorithm(a) => a as usize..a as usize + 1,
         };
         for planned in here.planned.get(algorithms)? {

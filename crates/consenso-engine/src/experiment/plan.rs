@@ -1,17 +1,19 @@
 //! What is known of an experiment's parameters before it runs, and the certified curve once it has
 //! run.
 
-use super::check::{Experiment, Planned};
-use super::problem::Tied;
+use super::check::Experiment;
+use super::planned::Planned;
+use super::problem::CoupledProblem;
 use super::scouted;
 use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::solve::Minimiser;
-use crate::problem::weights::Stake;
+use crate::problem::weights::SiteWeight;
 use crate::problem::{Constraint, LocalObjective, Workspace};
+use crate::protocol::scouted::Scouted;
 use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
-use crate::theory::{Assessment, CertifiedBound, Ground, Standing};
+use crate::theory::{Assessment, Certainty, CertifiedBound, Ground};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -63,11 +65,34 @@ pub struct Recommendation {
     pub noise_share: Option<f64>,
 }
 
+/// What a model is expected to be worth, and what trust would buy many small sites.
+fn what_it_is_worth(best: &Scouted) -> String {
+    let Some(even) = best.expected(0.5, 1.0) else { return String::new() };
+    let two = best.has_open_shares();
+    let mut text = if best.predicts_a_number() {
+        format!(" A model with R² = 0.50 without noise should have about {even:.2}")
+    } else {
+        format!(" A model with an AUC of 0.80 without noise should have about {even:.2}")
+    };
+    if let (true, Some(rare)) = (two, best.expected(0.1, 1.0)) {
+        text += &format!(", or {rare:.2} where one record in ten is positive");
+    }
+    let honest = (best.sites().saturating_sub(1).max(1) as f64).sqrt();
+    let trusting = best.expected(0.5, 1.0 / honest).unwrap_or(even);
+    if best.sites() > 2 && !best.shares_noise() && trusting > even + 0.02 {
+        text += &format!(
+            "; if no two sites pool what they know, noise that neighbours share (privacy.adversary = {{ \
+             colluders = 1, eavesdropper = true }}) leaves about {trusting:.2}"
+        );
+    }
+    text + "."
+}
+
 impl Experiment {
     /// Recommends one way to run this experiment, from public numbers alone.
     #[must_use]
     pub fn recommendation(&self) -> Recommendation {
-        let shaky = self.plan().into_iter().find(|p| p.assessment.standing == Standing::Unstable);
+        let shaky = self.plan().into_iter().find(|p| p.assessment.standing == Certainty::Unstable);
         if let Some(plan) = shaky {
             let label = &plan.label;
             let text = match &plan.assessment.nearest_certified {
@@ -120,6 +145,12 @@ impl Experiment {
             ", at ε = {epsilon} in all. About {} % of what the trained scores say will be noise.",
             percent(share)
         );
+        text += &what_it_is_worth(best);
+        let rounds = best.rounds();
+        let seconds = 0.1 * f64::from(rounds);
+        text += &format!(
+            " All of it takes {rounds} exchanges: {seconds:.0} s where a round trip takes 100 ms."
+        );
         if share.is_some_and(|s| s > 0.5) {
             let enough = (1..8).map(|k| epsilon * f64::from(1u32 << k)).find_map(|epsilon| {
                 let there = scouted::instead(self, epsilon)?.noise_share().filter(|s| *s < 0.5);
@@ -138,7 +169,7 @@ impl Experiment {
     #[must_use]
     pub fn constants(&self) -> Constants {
         let facts = &self.facts;
-        if let Some(Tied { coupling, .. }) = &self.tied {
+        if let Some(CoupledProblem { coupling, .. }) = &self.tied {
             return Constants {
                 agents: facts.agents,
                 dim: facts.dim,
@@ -190,7 +221,7 @@ impl Experiment {
             connectivity,
             // One record alone is an upper bound on the mean of many.
             gradient: self.gradient_sensitivity(
-                Stake { records: 1, weight: self.heaviest() },
+                SiteWeight { records: 1, weight: self.heaviest() },
                 crate::privacy::NeighbourRelation::ZeroOut,
             ),
             outputs: self.objective.loss.outputs(),

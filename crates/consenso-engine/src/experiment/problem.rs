@@ -1,6 +1,6 @@
 //! `[problem]`: every agent has variables of its own, and Σ A_i x_i = c ties them together.
 
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
 use crate::problem::coupling::{Block, Coupling, Relation};
 use crate::problem::{Costs, LocalObjective, Sensitivity};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl Numbers {
 
 /// A `[problem]` that was checked.
 #[derive(Clone, Debug)]
-pub(super) struct Tied {
+pub(super) struct CoupledProblem {
     pub(super) coupling: Arc<Coupling>,
     /// One an agent, padded to one length; empty when agents have records.
     pub(super) costs: Vec<Arc<Costs>>,
@@ -98,13 +98,18 @@ pub(super) struct Tied {
 
 impl ProblemSpec {
     /// With the agents' costs, or for `agents` of them with records and models of `dim` numbers.
-    pub(super) fn tie(&self, agents: usize, dim: usize, private: bool) -> Result<Tied, Fault> {
+    pub(super) fn tie(
+        &self,
+        agents: usize,
+        dim: usize,
+        private: bool,
+    ) -> Result<CoupledProblem, ConfigError> {
         let rows = self.rhs.len();
         if rows == 0 {
-            return Err(Fault::at("rhs", "there is no row: c needs at least one number"));
+            return Err(ConfigError::at("rhs", "there is no row: c needs at least one number"));
         }
         if let Some(bad) = self.rhs.iter().position(|c| !c.is_finite()) {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "rhs",
                 format!("row {} is {}, not a number", bad + 1, self.rhs[bad]),
             ));
@@ -113,7 +118,7 @@ impl ProblemSpec {
             0 => vec![Relation::Equal; rows],
             given if given == rows => self.relation.clone(),
             given => {
-                return Err(Fault::at(
+                return Err(ConfigError::at(
                     "relation",
                     format!("{given} relations for {rows} rows of rhs; give one a row"),
                 ));
@@ -123,7 +128,10 @@ impl ProblemSpec {
             return self.tie_records(agents, dim, relations);
         }
         if self.matrix.is_some() {
-            return Err(Fault::at("matrix", "agents that are listed have a matrix of their own"));
+            return Err(ConfigError::at(
+                "matrix",
+                "agents that are listed have a matrix of their own",
+            ));
         }
         let listed: Vec<Listed> = self
             .agent
@@ -142,15 +150,15 @@ impl ProblemSpec {
             self.rhs.clone(),
             relations.clone(),
         );
-        let coupling = coupling.map_err(|e| Fault::at("problem", e.to_string()))?;
+        let coupling = coupling.map_err(|e| ConfigError::at("problem", e.to_string()))?;
         let limits: Vec<Vec<[f64; 2]>> = listed.iter().map(|l| l.costs.limits().to_vec()).collect();
-        coupling.reachable(&limits).map_err(|e| Fault::at("rhs", e.to_string()))?;
+        coupling.reachable(&limits).map_err(|e| ConfigError::at("rhs", e.to_string()))?;
         let padded = listed
             .iter()
             .map(|l| (l.name.clone(), Block::from_entries(dim, l.entries.clone())))
             .collect();
         let coupling = Coupling::new(padded, self.rhs.clone(), relations)
-            .map_err(|e| Fault::at("problem", e.to_string()))?;
+            .map_err(|e| ConfigError::at("problem", e.to_string()))?;
         let short = listed.iter().any(|l| l.costs.dim() < dim);
         let limited = short || limits.iter().flatten().flatten().any(|l| l.is_finite());
         let clip = |l: Listed| {
@@ -160,12 +168,19 @@ impl ProblemSpec {
             })
         };
         let costs: Vec<Arc<Costs>> = listed.into_iter().map(clip).collect();
-        let tied = Tied { coupling: Arc::new(coupling), costs, dim, curvature, gradient, limited };
+        let tied = CoupledProblem {
+            coupling: Arc::new(coupling),
+            costs,
+            dim,
+            curvature,
+            gradient,
+            limited,
+        };
         // Rows that exclude each other only together are found by solving.
         let locals: Vec<LocalObjective> =
             tied.costs.iter().map(|c| LocalObjective::from_costs(Arc::clone(c))).collect();
         crate::problem::coupled::coupled_optimum(&locals, &tied.coupling)
-            .map_err(|e| Fault::at("rhs", e.to_string()))?;
+            .map_err(|e| ConfigError::at("rhs", e.to_string()))?;
         Ok(tied)
     }
 
@@ -174,7 +189,7 @@ impl ProblemSpec {
         agents: usize,
         dim: usize,
         relations: Vec<Relation>,
-    ) -> Result<Tied, Fault> {
+    ) -> Result<CoupledProblem, ConfigError> {
         let rows = self.rhs.len();
         let block = match &self.matrix {
             Some(matrix) => {
@@ -188,22 +203,22 @@ impl ProblemSpec {
                 let text = format!(
                     "rhs has {rows} rows and a model {dim} numbers: say how they meet, {rows} lists of {dim} numbers"
                 );
-                return Err(Fault::at("matrix", text));
+                return Err(ConfigError::at("matrix", text));
             }
         };
         if let Some(key) = [("marginal", self.marginal), ("curvature", self.curvature)]
             .iter()
             .find(|k| k.1.is_some())
         {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 key.0,
                 "is about listed costs; records have bounds of their own",
             ));
         }
         let blocks = (0..agents).map(|i| (format!("agent {}", i + 1), block.clone())).collect();
         let coupling = Coupling::new(blocks, self.rhs.clone(), relations)
-            .map_err(|e| Fault::at("problem", e.to_string()))?;
-        Ok(Tied {
+            .map_err(|e| ConfigError::at("problem", e.to_string()))?;
+        Ok(CoupledProblem {
             coupling: Arc::new(coupling),
             costs: Vec::new(),
             dim,
@@ -214,10 +229,10 @@ impl ProblemSpec {
     }
 
     /// m and M. Under privacy they must be declared: an agent's own are its secret.
-    fn curvatures(&self, listed: &[Listed], private: bool) -> Result<(f64, f64), Fault> {
+    fn curvatures(&self, listed: &[Listed], private: bool) -> Result<(f64, f64), ConfigError> {
         let Some([low, high]) = self.curvature else {
             if private {
-                return Err(Fault::at(
+                return Err(ConfigError::at(
                     "problem",
                     "curvature = [least, most] is missing: under [privacy] the range of second derivatives must be public, for parameters depend on it",
                 ));
@@ -226,7 +241,7 @@ impl ProblemSpec {
             return Ok(each.fold((f64::INFINITY, 0.0), |a, b| (a.0.min(b.0), a.1.max(b.1))));
         };
         if !(0.0 < low && low <= high && high.is_finite()) {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "curvature",
                 format!("[{low}, {high}] must be a range of positive numbers"),
             ));
@@ -234,7 +249,7 @@ impl ProblemSpec {
         for l in listed {
             let own = l.costs.curvature();
             if own.0 < low || own.1 > high {
-                return Err(Fault::at(
+                return Err(ConfigError::at(
                     "curvature",
                     format!(
                         "{} has second derivatives {} to {}, outside the declared range",
@@ -251,10 +266,10 @@ impl ProblemSpec {
         listed: &[Listed],
         dim: usize,
         private: bool,
-    ) -> Result<Option<Sensitivity>, Fault> {
+    ) -> Result<Option<Sensitivity>, ConfigError> {
         let Some([low, high]) = self.marginal else {
             if private {
-                return Err(Fault::at(
+                return Err(ConfigError::at(
                     "problem",
                     "marginal = [least, most] is missing: under [privacy] the range of marginal costs must be public; it is what one cost function can be told from another by",
                 ));
@@ -262,12 +277,12 @@ impl ProblemSpec {
             return Ok(None);
         };
         if !(low < high && low.is_finite() && high.is_finite()) {
-            return Err(Fault::at("marginal", format!("[{low}, {high}] must be a range")));
+            return Err(ConfigError::at("marginal", format!("[{low}, {high}] must be a range")));
         }
         for l in listed {
             let own = l.costs.marginals();
             if own.0 < low || own.1 > high {
-                return Err(Fault::at(
+                return Err(ConfigError::at(
                     "marginal",
                     format!(
                         "{} has marginal costs {} to {} within its limits, outside the declared range",
@@ -292,9 +307,9 @@ struct Listed {
     entries: Vec<(usize, usize, f64)>,
 }
 
-fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), Fault> {
+fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), ConfigError> {
     if matrix.len() != rows {
-        return Err(Fault::at(
+        return Err(ConfigError::at(
             "matrix",
             format!("the matrix has {} rows, rhs has {rows}", matrix.len()),
         ));
@@ -304,7 +319,7 @@ fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), Fault> 
             let has = matrix[row].len();
             let message =
                 format!("row {} of the matrix has {has} numbers for {columns} variables", row + 1);
-            Err(Fault::at("matrix", message))
+            Err(ConfigError::at("matrix", message))
         }
         None => Ok(()),
     }
@@ -316,9 +331,9 @@ impl AgentSpec {
         self.quadratic.values().len()
     }
 
-    fn read(&self, index: usize, rows: usize) -> Result<Listed, Fault> {
+    fn read(&self, index: usize, rows: usize) -> Result<Listed, ConfigError> {
         let name = self.name.clone().unwrap_or_else(|| format!("agent {}", index + 1));
-        let fault = |text: String| Fault::at("problem", format!("{name}: {text}"));
+        let fault = |text: String| ConfigError::at("problem", format!("{name}: {text}"));
         let quadratic = self.quadratic.values();
         let dim = quadratic.len();
         let list = |key: &str, given: &Option<Numbers>, open: f64| match given
@@ -365,16 +380,16 @@ impl AgentSpec {
         })
     }
 
-    fn entries(&self, rows: usize, dim: usize) -> Result<Vec<(usize, usize, f64)>, Fault> {
+    fn entries(&self, rows: usize, dim: usize) -> Result<Vec<(usize, usize, f64)>, ConfigError> {
         match (&self.matrix, &self.entries) {
-            (Some(_), Some(_)) => Err(Fault::at("entries", "keep matrix or entries")),
+            (Some(_), Some(_)) => Err(ConfigError::at("entries", "keep matrix or entries")),
             (Some(matrix), None) => {
                 shape(matrix, rows, dim)?;
                 Ok(Block::from_rows(dim, matrix).entries().to_vec())
             }
             (None, Some(entries)) => {
                 match entries.iter().find(|e| e.0 == 0 || e.1 == 0 || e.0 > rows || e.1 > dim) {
-                    Some((r, c, _)) => Err(Fault::at(
+                    Some((r, c, _)) => Err(ConfigError::at(
                         "entries",
                         format!(
                             "entry [{r}, {c}, …] is outside the matrix: rows count 1 to {rows}, columns 1 to {dim}"
@@ -385,7 +400,7 @@ impl AgentSpec {
             }
             (None, None) if rows == 1 => Ok((0..dim).map(|c| (0, c, 1.0)).collect()),
             (None, None) if rows == dim => Ok((0..dim).map(|c| (c, c, 1.0)).collect()),
-            (None, None) => Err(Fault::at(
+            (None, None) => Err(ConfigError::at(
                 "matrix",
                 format!(
                     "matrix is missing: {rows} lists of {dim} numbers, or entries = [[row, column, value], …]"

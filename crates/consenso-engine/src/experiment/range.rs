@@ -13,7 +13,7 @@
 //! costs nothing, changes nothing among honest agents (but with a chance of 10^−12), and keeps an
 //! honest agent within the range when a neighbour pushes it to the edge.
 
-use super::check::Context;
+use super::planned::Context;
 use crate::account::Account;
 use crate::gate::Noise;
 use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
@@ -27,7 +27,7 @@ pub(super) fn reach(
     account: &Account,
 ) -> Option<f64> {
     // Starts that are drawn, and bounds that were computed from records, are nothing to build on.
-    if context.spec.start.is_some() || context.tied.is_some() || !context.terms.bounds.public {
+    if context.spec.start.is_some() || context.tied.is_some() || !context.terms.bounds.is_public() {
         return None;
     }
     // One record alone is an upper bound on the mean of many.

@@ -68,7 +68,7 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let worth = |x: &[f64]| {
         let metrics = Metrics::of(&loss, &held, x, 0.5);
         metrics
-            .and_then(|m| m.log_loss.or(m.rmse))
+            .and_then(|m| m.log_loss.or(m.rmse).or(m.c_index.map(|c| 1.0 - c)))
             .filter(|v| v.is_finite())
             .unwrap_or(f64::INFINITY)
     };
@@ -76,7 +76,12 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let every = |records: &Records| prepare(records, &(0..records.len()).collect::<Vec<_>>());
     let (_, x) = solve(every(&all), &[best]).pop()?;
-    let metrics = Metrics::of(&loss, &every(&test), &x, experiment.threshold)?;
+    let test = every(&test);
+    if let Some(units) = experiment.log_units(standardised.as_ref().map(|s| &s.0[..])) {
+        let scores = crate::problem::scores(&loss, &test, &x);
+        return Some(named(best, Metrics::of_logs(&scores, test.labels(), units)?));
+    }
+    let metrics = Metrics::of(&loss, &test, &x, experiment.threshold)?;
     Some(named(best, metrics.in_units(unit)))
 }
 

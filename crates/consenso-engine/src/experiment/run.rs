@@ -1,17 +1,19 @@
 //! Running a checked experiment.
 
-use super::check::{Experiment, Planned, Source};
+use super::check::{Experiment, Source};
 use super::error::{CallerError, RunError};
 use super::personal;
 use super::pieces::{
-    Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned,
+    Content, Outcome, Part, Piece, Place, RecordsDigest, RunReferences, Share, StoredMetrics, Tuned,
 };
+use super::planned::Planned;
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
-use super::scouted::Eyes;
+use super::scouted::StandardisedView;
 use super::unfinished::Unfinished;
 use super::{reference, shared, sweep};
 use crate::agent::Player;
 use crate::data::Records;
+use crate::gate::Gate;
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
 use crate::model::Metrics;
@@ -21,11 +23,11 @@ use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
 use crate::protocol::Parameters;
 use crate::random::Seed;
 use crate::record::{
-    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord,
-    PublishedRecord, Record, Spread, TraceRow, ZeroModel,
+    AcrossRuns, AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord,
+    ProblemRecord, PublishedRecord, Record, Spread, TraceRow, TrafficRecord, ZeroModel,
 };
 use crate::sharing::ShareError;
-use crate::simulate::{DropOut, Lockstep};
+use crate::simulate::{DropOut, Lockstep, LossyLinks};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -215,8 +217,8 @@ pub fn run_pieces(
                     let Some(here) = experiment.at_point(point) else { return Ok(Vec::new()) };
                     let instance = Arc::new(instance(here, run)?);
                     if grounds {
-                        let place = Place { point, run, part: Part::Grounds };
-                        made(place, began, Content::Grounds(self::grounds(here, &instance)))?;
+                        let place = Place { point, run, part: Part::RunReferences };
+                        made(place, began, Content::RunReferences(self::grounds(here, &instance)))?;
                     }
                     let play = |&algorithm: &u32| Task::Play {
                         point,
@@ -407,7 +409,8 @@ pub fn put_together(experiment: &Experiment, pieces: Vec<Piece>, interrupted: bo
         finished.record.baselines.reference =
             tuned.map(|t| reference::named(t.regularization, t.metrics.0));
     }
-    if experiment.spec.sweep.is_some() {
+    if let Some(sweep_of) = &experiment.spec.sweep {
+        let varies_dim = !sweep_of.dim.is_empty();
         let mut points = vec![sweep::point(experiment, finished.record.clone())];
         for (number, other) in (1..).zip(&experiment.points) {
             let record = put_point_together(other, number, &mut pieces, interrupted).record;
@@ -418,7 +421,7 @@ pub fn put_together(experiment: &Experiment, pieces: Vec<Piece>, interrupted: bo
                 points.push(sweep::point(other, record));
             }
         }
-        finished.record.sweep = sweep::in_order(points);
+        finished.record.sweep = sweep::in_order(points, varies_dim);
     }
     finished
 }
@@ -432,13 +435,13 @@ fn put_point_together(
 ) -> Finished {
     let runs = experiment.spec.runs;
     let mut take = |run: u32, part: Part| pieces.remove(&Place { point, run, part });
-    let grounds: Vec<Grounds> = (0..runs)
-        .filter_map(|run| match take(run, Part::Grounds)?.content {
-            Content::Grounds(grounds) => Some(grounds),
+    let grounds: Vec<RunReferences> = (0..runs)
+        .filter_map(|run| match take(run, Part::RunReferences)?.content {
+            Content::RunReferences(grounds) => Some(grounds),
             _ => None,
         })
         .collect();
-    let baselines = baselines(&grounds);
+    let baselines = baselines(&grounds, experiment.objective.loss);
     let (mut algorithms, mut models) = (Vec::new(), Vec::new());
     let mut finished = grounds.len() as u32;
     for (index, planned) in experiment.planned.iter().enumerate() {
@@ -458,11 +461,13 @@ fn put_point_together(
         let mut record = summarise(experiment, planned, outcomes, seconds);
         record.certified = grounds.first().and_then(|g| g.certified.get(index)?.clone());
         record.findings = findings(experiment, &record, &baselines);
+        record.estimates = models.last().and_then(|trained| experiment.estimates(trained));
         algorithms.push(record);
     }
     let record = Record {
         kind: experiment.result_kind(),
         total_epsilon: experiment.total_epsilon(),
+        processes: None,
         map: experiment.page_map(),
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
@@ -552,8 +557,9 @@ fn one_run(
     if let Some(delays) = &experiment.spec.delays {
         network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
     }
+    network = under_conditions(network, experiment, instance.run);
     let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
-    let mut eyes = Eyes::default();
+    let mut eyes = StandardisedView::default();
     let mut trace = Vec::new();
     if let Some(from) = from {
         let label = || planned.label.clone();
@@ -616,6 +622,7 @@ fn one_run(
         diverged,
         violation: None,
         personal: None,
+        sent: traffic(experiment, planned, &network),
     };
     if !experiment.judged {
         outcome.models = if instance.run == 0 { models } else { Vec::new() };
@@ -632,14 +639,48 @@ fn one_run(
     // Scouted sites end with one model, which is judged as it stands in its file: with the label in
     // its own unit.
     if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
-        outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
+        outcome.metrics = experiment.metrics(instance.run, model).map(StoredMetrics);
         outcome.personal = personal::judge(experiment, planned, instance, model)
-            .map(|j| Box::new((j.sites, Kept(j.shared), Kept(j.personal))));
+            .map(|j| Box::new((j.sites, StoredMetrics(j.shared), StoredMetrics(j.personal))));
     }
     if instance.run == 0 {
         outcome.models = models;
     }
     Ok(Some(outcome))
+}
+
+/// What the simulated network does to messages of repetition `run`.
+fn under_conditions(mut network: Lockstep, experiment: &Experiment, run: u32) -> Lockstep {
+    let (conditions, seed) = (&experiment.spec.conditions, experiment.delay_seed(run));
+    if !conditions.loss.is_never() {
+        let graph = Arc::clone(&experiment.graphs[run as usize]);
+        network = network.lossy(LossyLinks::new(conditions.loss, graph, &seed));
+    }
+    if conditions.vary() {
+        network = network.varying(conditions.links, conditions.asleep, &seed);
+    }
+    if let Some(compression) = conditions.compression {
+        network = network.compressed(compression, &seed);
+    }
+    network.over(conditions.link_model().unwrap_or_default())
+}
+
+/// What was sent so far, where `[conditions]` asks for it and vectors go over links as they are.
+fn traffic(
+    experiment: &Experiment,
+    planned: &Planned,
+    network: &Lockstep,
+) -> Option<TrafficRecord> {
+    let conditions = &experiment.spec.conditions;
+    if conditions.are_perfect() || planned.sharing.is_some() {
+        return None;
+    }
+    let sent = network.sent();
+    Some(TrafficRecord {
+        messages: sent.messages as f64,
+        bytes: sent.bytes as f64,
+        seconds: conditions.link_model().map(|_| sent.seconds),
+    })
 }
 
 /// One agent of one algorithm at the start, among agents with these numbers of records: in a
@@ -653,19 +694,28 @@ pub(super) fn player(
     simulated: bool,
 ) -> Player {
     let gate = planned.account.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
+    // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
+    let known = simulated || experiment.is_seeded();
     let gate = match &planned.account.correlated {
-        // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
-        Some(correlated) if simulated || experiment.is_seeded() => {
-            correlated.equip(gate, agent, graph.neighbours(agent), seed)
-        }
+        Some(correlated) if known => correlated.equip(gate, agent, graph.neighbours(agent), seed),
         Some(correlated) => correlated.equip_later(gate, agent, graph.neighbours(agent)),
         None => gate,
     };
+    player_behind(gate, experiment, planned, (agent, graph, records), local, known.then_some(seed))
+}
+
+/// An agent behind a gate that draws its noise: whoever makes a player, an auditor too, makes it
+/// here. Masks are made from `edges`, or from secrets that neighbours agree on later.
+pub(super) fn player_behind(
+    gate: Gate,
+    experiment: &Experiment,
+    planned: &Planned,
+    (agent, graph, records): (usize, &Graph, &[usize]),
+    local: LocalObjective,
+    edges: Option<&Seed>,
+) -> Player {
     let gate = match planned.masking {
-        Some(_) => {
-            let known = simulated || experiment.is_seeded();
-            gate.with_masks(shared::masks(agent, graph, known.then_some(seed)))
-        }
+        Some(_) => gate.with_masks(shared::masks(agent, graph, edges)),
         None => gate,
     };
     let gate = match &local {
@@ -700,6 +750,13 @@ pub(super) fn summed(
     }
 }
 
+/// How far an objective lies above the optimum. Under columns that were scouted with noise it is
+/// measured on another scale than the optimum is, and may come out below it: nothing is left then.
+fn gap(experiment: &Experiment, objective: f64, instance: &Instance) -> f64 {
+    let gap = objective - instance.optimum.value;
+    if experiment.layout.is_some() { gap.max(0.0) } else { gap }
+}
+
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
 const TESTED_AGENTS: usize = 100;
 
@@ -716,7 +773,7 @@ fn judge(
     outcome.objective = objective(experiment, locals, models.iter().map(Vec::as_slice), dim);
     outcome.violation =
         experiment.tied.as_ref().map(|t| t.coupling.violation(models.iter().map(Vec::as_slice)));
-    outcome.optimum_gap = outcome.objective - instance.optimum.value;
+    outcome.optimum_gap = gap(experiment, outcome.objective, instance);
     outcome.log_error = log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x, dim).mean;
     if let Some(test) = test {
         let sample = models.len().div_ceil(TESTED_AGENTS);
@@ -741,7 +798,7 @@ fn judge(
             Some(_) => Metrics::of(loss, test, &mean, experiment.threshold),
             None => experiment.metrics(instance.run, &mean),
         }
-        .map(Kept);
+        .map(StoredMetrics);
     }
     outcome
 }
@@ -788,7 +845,7 @@ fn observe(
     instance: &Instance,
     network: &Lockstep,
     test: Option<&Records>,
-    eyes: &mut Eyes,
+    eyes: &mut StandardisedView,
 ) -> TraceRow {
     let models = network.current_models();
     let held = || models.chunks_exact(network.model_dim());
@@ -806,7 +863,7 @@ fn observe(
         run: instance.run,
         round: network.round(),
         objective,
-        optimum_gap: objective - instance.optimum.value,
+        optimum_gap: gap(experiment, objective, instance),
         log_error: log_errors(rows(), &instance.optimum.x, dim),
         disagreement: experiment
             .tied
@@ -820,6 +877,7 @@ fn observe(
         epsilon_worst: worst_so_far(planned, network.round()),
         epsilon_realised: Spread::of(network.players().iter().filter_map(|p| p.gate().realised())),
         epsilon_published: published_so_far(experiment, planned, instance, network.round()),
+        sent: traffic(experiment, planned, network),
     }
 }
 
@@ -840,7 +898,7 @@ pub(super) fn published_so_far(
 ) -> Option<Spread> {
     let graph = &experiment.graphs[instance.run as usize];
     Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
-        let published = &planned.account.allotment(local.stake(), graph.degree(i))?.published;
+        let published = &planned.account.allotment(i, local.stake(), graph.degree(i))?.published;
         match round as usize {
             0 => (!published.is_empty()).then_some(0.0),
             round => published.get(round - 1).copied(),
@@ -863,20 +921,19 @@ fn summarise(
         mean,
         max: accuracy(|s| s.max).unwrap_or(mean),
     });
+    let judged = outcomes.iter().filter_map(|o| Some(o.metrics.as_ref()?.0.clone()));
+    let judged: Vec<Metrics> = judged.collect();
     AlgorithmRecord {
         kind: planned.protocol.kind().into(),
+        method: planned.method(),
         label: planned.label.clone(),
         rounds: planned.timetable.rounds,
         gossip: planned.timetable.gossip,
         test_accuracy: per_agent_accuracy.map(|s| s.mean),
         test_auc: mean(&|o| o.auc),
         per_agent_accuracy,
-        metrics: Metrics::mean(
-            &outcomes
-                .iter()
-                .filter_map(|o| Some(o.metrics.as_ref()?.0.clone()))
-                .collect::<Vec<_>>(),
-        ),
+        across_runs: AcrossRuns::of(&judged),
+        metrics: Metrics::mean(&judged),
         findings: Vec::new(),
         model: None,
         objective: mean(&|o| Some(o.objective)).unwrap_or(f64::NAN),
@@ -893,7 +950,9 @@ fn summarise(
         certified: None,
         violation: mean(&|o| o.violation),
         delays: experiment.delayed(planned),
+        traffic: TrafficRecord::mean(outcomes.iter().filter_map(|o| o.sent)),
         personal: personal_record(&outcomes),
+        estimates: None,
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
 }
@@ -921,9 +980,8 @@ fn epsilon(
     outcomes: &[Outcome],
 ) -> Option<EpsilonRecord> {
     let price = planned.account.price.as_ref()?;
-    // What stops at the budget never costs more than it.
     let budget = experiment.spec.privacy.and_then(|p| p.epsilon);
-    let claim = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
+    let claim = price.claim.clone().within(budget).epsilon;
     let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_realised);
     Some(EpsilonRecord {
         claim,
@@ -997,15 +1055,16 @@ fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
                 epsilon_worst: Spread::of(rows().filter_map(|r| r.epsilon_worst)).map(|s| s.max),
                 epsilon_realised: widest(|| rows().filter_map(|r| r.epsilon_realised)),
                 epsilon_published: widest(|| rows().filter_map(|r| r.epsilon_published)),
+                sent: TrafficRecord::mean(rows().filter_map(|r| r.sent)),
             })
         })
         .collect()
 }
 
 /// What one run can be compared with.
-fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
+fn grounds(experiment: &Experiment, instance: &Instance) -> RunReferences {
     if !experiment.judged {
-        return Grounds::none(experiment.planned.len());
+        return RunReferences::none(experiment.planned.len());
     }
     let loss = &experiment.objective.loss;
     let test = instance.test(experiment);
@@ -1019,7 +1078,7 @@ fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
             .then(|| experiment.certified(planned, &instance.locals, optimum, &instance.multiplier))
             .flatten()
     };
-    Grounds {
+    RunReferences {
         majority: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
         zero_accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
         zero_log_error: log_errors(rows, &optimum.x, zero.len()).mean,
@@ -1027,18 +1086,41 @@ fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
         central_accuracy: test
             .as_deref()
             .and_then(|t| problem::accuracy_above(loss, t, &optimum.x, experiment.threshold)),
-        central_auc: test.as_deref().and_then(|t| problem::auc(loss, t, &optimum.x)),
+        central_ranked: test.as_deref().and_then(|t| match loss {
+            Loss::Ridge { .. } | Loss::Huber { .. } => {
+                match experiment.log_units(instance.reference.as_ref().map(|r| &r.0[..])) {
+                    Some(units) => {
+                        let scores = problem::scores(loss, t, &optimum.x);
+                        Metrics::of_logs(&scores, t.labels(), units).and_then(|m| m.r2)
+                    }
+                    None => r2(t, &optimum.x),
+                }
+            }
+            _ => problem::auc(loss, t, &optimum.x),
+        }),
         central_objective: optimum.value,
         local_only_accuracy: instance.local_only_accuracy,
         certified: experiment.planned.iter().map(certified).collect(),
     }
 }
 
+/// R² of a linear model; the same whatever unit labels and answers are in.
+fn r2(records: &Records, x: &[f64]) -> Option<f64> {
+    let labels = records.labels();
+    let mean = labels.iter().sum::<f64>() / labels.len().max(1) as f64;
+    let answer = |index: usize| kernel::dot(&records.row(index), x);
+    let left: f64 = labels.iter().enumerate().map(|(i, y)| (y - answer(i)).powi(2)).sum();
+    let all: f64 = labels.iter().map(|y| (y - mean).powi(2)).sum();
+    (all > 0.0).then(|| 1.0 - left / all)
+}
+
 /// Means over the runs; what does not depend on shards is the first run's.
-fn baselines(grounds: &[Grounds]) -> Baselines {
+fn baselines(grounds: &[RunReferences], loss: Loss) -> Baselines {
     let Some(first) = grounds.first() else { return Baselines::default() };
-    let over =
-        |f: fn(&Grounds) -> Option<f64>| Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean);
+    let over = |f: fn(&RunReferences) -> Option<f64>| {
+        Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean)
+    };
+    let ranked = over(|g| g.central_ranked);
     Baselines {
         majority_accuracy: first.majority,
         zero_model: ZeroModel {
@@ -1047,7 +1129,8 @@ fn baselines(grounds: &[Grounds]) -> Baselines {
             objective: over(|g| Some(g.zero_objective)).unwrap_or(f64::NAN),
         },
         central_optimum_accuracy: over(|g| g.central_accuracy),
-        central_optimum_auc: over(|g| g.central_auc),
+        central_optimum_auc: ranked.filter(|_| loss.classifies()),
+        central_optimum_r2: ranked.filter(|_| !loss.classifies()),
         central_optimum_objective: over(|g| Some(g.central_objective)).unwrap_or(f64::NAN),
         local_only_accuracy: over(|g| g.local_only_accuracy),
         reference: None,
@@ -1072,7 +1155,13 @@ fn findings(
         if let Some(class) = metrics.only_answer() {
             let name =
                 experiment.classes().get(class).cloned().unwrap_or_else(|| class.to_string());
-            found.push(format!("learned nothing: answers “{name}” for all"));
+            found.push(match metrics.auc.filter(|_| metrics.ranks()) {
+                Some(auc) => format!(
+                    "answers “{name}” for all at its threshold, though it tells classes apart: AUC = \
+                     {auc:.3}; another threshold, or class_weight = \"balanced\", makes use of it"
+                ),
+                None => format!("learned nothing: answers “{name}” for all"),
+            });
         } else if let (Some(accuracy), Some(majority)) =
             (record.test_accuracy, baselines.majority_accuracy)
             && accuracy < majority - BELOW_MAJORITY
@@ -1120,7 +1209,7 @@ fn still_falling(curve: &[CurvePoint], zero: f64, best: f64) -> bool {
         && gap(last) > 0.01 * (zero - best)
 }
 
-fn majority(test: &Records) -> f64 {
+pub(super) fn majority(test: &Records) -> f64 {
     let mut labels = test.labels().to_vec();
     labels.sort_unstable_by(f64::total_cmp);
     let largest = labels.chunk_by(|a, b| a == b).map(<[f64]>::len).max().unwrap_or(0);

@@ -1,26 +1,26 @@
 //! `exchange = "secret-shared"`: what an experiment needs for it, and the range its numbers can
 //! have.
 
-use super::check::{Context, Planned};
-use super::problem::Tied;
-use crate::account::{Account, Accounting, NoiseKind, NoiseSpec, RESERVED};
-use crate::fault::Fault;
+use super::planned::{Context, Planned};
+use super::problem::CoupledProblem;
+use crate::account::{self, Account, Accounting, NoiseKind, NoiseSpec, RESERVED};
+use crate::config_error::ConfigError;
 use crate::gate::{Grid, Masks, Noise, Pair, Round, RoundNoise};
 use crate::graph::Graph;
-use crate::privacy::distributed_noise::{TAIL, Together};
+use crate::privacy::distributed_noise::{DistributedNoise, TAIL};
 use crate::privacy::{Adversary, masked};
-use crate::protocol::{Needs, Parameters, Protocol, PublicFacts};
+use crate::protocol::{Parameters, Protocol, PublicFacts};
 use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use crate::simulate::DropOut;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How agents exchange their vectors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ExchangeKind {
+pub enum ExchangeKind {
     /// Everybody sends its vector to its neighbours.
     #[default]
     Plain,
@@ -28,6 +28,14 @@ pub(super) enum ExchangeKind {
     SecretShared,
     /// Sums under masks that neighbours share: on any graph, and agents may drop out.
     Masked,
+}
+
+impl ExchangeKind {
+    /// Whether every vector is sent as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
 }
 
 /// A secret-shared or masked exchange, as far as the file fixes it.
@@ -115,13 +123,13 @@ pub(super) fn check_drop_outs(
     gone: &[DropOut],
     planned: &[Planned],
     graphs: &[Arc<Graph>],
-) -> Result<(), Fault> {
+) -> Result<(), ConfigError> {
     let Some(first) = gone.first() else { return Ok(()) };
     let mut all = BTreeSet::new();
     for (index, &DropOut { agent, round }) in gone.iter().enumerate() {
         let agents = graphs[0].agents();
         if agent as usize >= agents || !all.insert(agent) || round == 0 {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "drop_out",
                 format!(
                     "[[drop_out]] {} has agent = {agent} and round = {round}: there are agents 0 to {}, each of which can die once, and rounds from 1 on",
@@ -132,18 +140,10 @@ pub(super) fn check_drop_outs(
         }
     }
     for planned in planned {
-        let Some(masking) = planned.masking else {
-            return Err(Fault::at(
-                "drop_out",
-                format!(
-                    "{} goes on only with everybody: simulated drop-outs need exchange = \"masked\" in every [[algorithm]]",
-                    planned.label
-                ),
-            ));
-        };
+        let Some(masking) = planned.masking else { continue };
         for graph in distinct(graphs) {
             crate::sharing::remaining(graph, &all, masking.drop_outs, Round(first.round))
-                .map_err(|e| Fault::at("drop_out", format!("{}: {e}", planned.label)))?;
+                .map_err(|e| ConfigError::at("drop_out", format!("{}: {e}", planned.label)))?;
         }
     }
     Ok(())
@@ -164,7 +164,7 @@ pub(super) fn masks(agent: usize, graph: &Graph, seed: Option<&Seed>) -> Masks {
 /// least.
 fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> usize {
     if !spec.masked {
-        return Together::most(agents);
+        return DistributedNoise::most(agents);
     }
     let most = (agents / 2).min(agents.saturating_sub(2 + spec.drop_outs)).max(1);
     let whole = |c: usize| {
@@ -175,74 +175,6 @@ fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> u
     largest(most, whole).max(1)
 }
 
-/// Whether a run can be secret-shared or masked.
-pub(super) fn check(
-    spec: &SharingSpec,
-    protocol: &dyn Protocol,
-    facts: &PublicFacts,
-    context: &Context<'_>,
-) -> Result<(), Fault> {
-    let exchange = spec.key();
-    if facts.agents < 3 {
-        return Err(Fault::at(
-            "exchange",
-            format!(
-                "{exchange} needs at least 3 agents, not {}: of two, each learns the other's vector from the sum",
-                facts.agents
-            ),
-        ));
-    }
-    if !facts.complete {
-        return Err(Fault::at(
-            "exchange",
-            format!(
-                "{exchange} needs a complete graph: set graph.kind = \"complete\", or exchange = \"masked\", which sums on any graph"
-            ),
-        ));
-    }
-    match (protocol.needs(), protocol.kind()) {
-        (Needs::Rows, "gd") => {
-            return Err(Fault::at(
-                "exchange",
-                format!(
-                    "{exchange} reveals the mean alone, and random weights need the two agents farthest apart: set aggregation = \"fixed\""
-                ),
-            ));
-        }
-        (Needs::Rows, kind) => {
-            return Err(Fault::at(
-                "exchange",
-                format!(
-                    "{exchange} reveals sums alone, and {kind} needs each vector: use gd, admm or linear-admm"
-                ),
-            ));
-        }
-        (Needs::Sum | Needs::Total, kind) if facts.private => {
-            return Err(Fault::at(
-                "exchange",
-                format!("{exchange}: {}; or set noise = \"none\"", ShareError::Noise { kind }),
-            ));
-        }
-        _ => {}
-    }
-    if context.spec.start.is_some() {
-        return Err(Fault::at(
-            "exchange",
-            format!("{exchange} starts everybody from one point: leave start out"),
-        ));
-    }
-    if !context.terms.bounds.public {
-        return Err(Fault::at(
-            "exchange",
-            format!(
-                "{exchange} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
-             reviewed = true in it"
-            ),
-        ));
-    }
-    Ok(())
-}
-
 /// Who adds the noise of the sum; `None` for a run without noise.
 pub(super) fn together(
     spec: &SharingSpec,
@@ -250,53 +182,14 @@ pub(super) fn together(
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<Option<Together>, Fault> {
-    let exchange = spec.key();
-    let Some(privacy) = context.spec.privacy.filter(|_| facts.private) else {
-        return match (spec.colluders, noise) {
-            (_, Some(noise)) if *noise != NoiseSpec::None => Err(Fault::at(
-                "noise",
-                format!(
-                    "noise under {exchange} is accounted for as the sum's: add [privacy] with a delta, or set noise = \"none\""
-                ),
-            )),
-            _ if spec.drop_outs > 0 => Err(Fault::at(
-                "drop_outs",
-                format!(
-                    "drop_outs = {} needs noise: a round that is tried again without somebody would reveal that agent's vector; add [privacy], or leave it out",
-                    spec.drop_outs
-                ),
-            )),
-            (Some(_), _) => Err(Fault::at(
-                "colluders",
-                format!(
-                    "colluders divides the noise of {exchange}, and there is none: shares alone hide from any {}; leave it out",
-                    facts.agents.saturating_sub(2)
-                ),
-            )),
-            _ => Ok(None),
-        };
-    };
-    if privacy.accounting == Accounting::Filter {
-        return Err(Fault::at(
-            "exchange",
-            format!(
-                "{exchange} has no intervals whose width could count: set privacy.accounting = \"schedule\""
-            ),
-        ));
-    }
-    let laplace = "parts of Laplace noise do not add up to Laplace noise";
-    if privacy.mechanism == Some(NoiseKind::Laplace) {
-        return Err(Fault::at(
-            "exchange",
-            format!("{exchange}: {laplace}; leave privacy.mechanism out"),
-        ));
-    }
-    if !matches!(noise, None | Some(NoiseSpec::Gaussian(_))) {
-        return Err(Fault::at(
-            "noise",
-            format!("noise must be {{ gaussian = … }} under {exchange}, or left out: {laplace}"),
-        ));
+) -> Result<Option<DistributedNoise>, ConfigError> {
+    let Some(privacy) = context.spec.privacy.filter(|_| facts.private) else { return Ok(None) };
+    // The rules refuse these with their reasons; nothing is proved of them.
+    if privacy.accounting == Accounting::Filter
+        || privacy.mechanism == Some(NoiseKind::Laplace)
+        || !matches!(noise, None | Some(NoiseSpec::Gaussian(_)))
+    {
+        return Err(account::no_bound());
     }
     let (agents, drop_outs) = (facts.agents, spec.drop_outs);
     let feared = match privacy.adversary {
@@ -306,22 +199,22 @@ pub(super) fn together(
     let colluders =
         spec.colluders.or(feared).unwrap_or_else(|| open_colluders(spec, agents, graphs));
     let together = if spec.masked {
-        Together::masked(distinct(graphs).map(|graph| &**graph), colluders, drop_outs)
+        DistributedNoise::masked(distinct(graphs).map(|graph| &**graph), colluders, drop_outs)
     } else {
-        Together::new(agents, colluders)
+        DistributedNoise::new(agents, colluders)
     };
     match together {
         Some(together) => Ok(Some(together)),
         // Fewer than three agents are refused with a reason of their own.
         None if agents < 3 => Ok(None),
-        None if drop_outs > 0 => Err(Fault::at(
+        None if drop_outs > 0 => Err(ConfigError::at(
             "drop_outs",
             format!(
                 "drop_outs = {drop_outs} and colluders = {colluders} of {agents} agents are too many: together at most {}, for two at least must be left to hide each other",
                 agents - 2
             ),
         )),
-        None => Err(Fault::at(
+        None => Err(ConfigError::at(
             "colluders",
             format!(
                 "colluders = {colluders} of {agents} agents is too many: at most {}, for all but one read the last one's vector; against them use \
@@ -330,6 +223,28 @@ pub(super) fn together(
             ),
         )),
     }
+}
+
+/// How many hide each agent in masked sums, whoever colludes or drops out; `None` where as many hide
+/// all.
+pub(super) fn companies(
+    together: Option<DistributedNoise>,
+    spec: &SharingSpec,
+    graphs: &[Arc<Graph>],
+) -> Option<Arc<[u32]>> {
+    let together = together.filter(|_| spec.masked)?;
+    let taken = together.colluders() + together.drop_outs();
+    let least = distinct(graphs)
+        .map(|graph| masked::companies(graph, taken))
+        .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())?;
+    let differ = least.iter().any(|m| *m != least[0]);
+    differ.then(|| least.into_iter().map(|m| m as u32).collect())
+}
+
+/// How many hide an agent, over all of them: as if everybody had the same part of the noise.
+pub(super) fn typical_company(together: DistributedNoise, companies: Option<&Arc<[u32]>>) -> f64 {
+    let Some(companies) = companies else { return together.company() as f64 };
+    companies.len() as f64 / companies.iter().map(|&m| 1.0 / f64::from(m)).sum::<f64>()
 }
 
 /// The code of a run, or why there is none.
@@ -342,13 +257,13 @@ pub(super) fn code(
     facts: &PublicFacts,
     context: &Context<'_>,
     account: &Account,
-) -> Result<FixedPoint, Fault> {
+) -> Result<FixedPoint, ConfigError> {
     let exchange = spec.key();
-    let parts = parts(account);
+    let Parts { least: smallest, most: parts } = parts(account);
     let proved = reach(protocol, facts, context, &parts, spec.drop_outs);
     let range = match (spec.range, proved) {
         (Some(range), Some(proved)) if range < proved => {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "range",
                 format!(
                     "range = {range} is too small: numbers of this run can reach {proved:.6}; set range = {} or leave it out",
@@ -364,7 +279,7 @@ pub(super) fn code(
             } else {
                 "an objective.constraint"
             };
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "exchange",
                 format!(
                     "{exchange} needs range, the largest number that can occur: nothing bounds {} in advance; {bound} would",
@@ -373,22 +288,32 @@ pub(super) fn code(
             ));
         }
     };
-    let least = parts.iter().copied().fold(f64::INFINITY, f64::min);
+    let least = smallest.iter().copied().fold(f64::INFINITY, f64::min);
     let enough = || (f64::from(NOISE_BITS) - libm::log2(least)).ceil().clamp(0.0, 60.0) as u32;
     let open = if parts.is_empty() { FRACTION_BITS } else { enough() };
     let bits = spec.fraction_bits.unwrap_or(open);
     FixedPoint::new(facts.agents, range, bits).map_err(|e| match spec.fraction_bits {
-        Some(bits) => Fault::at("fraction_bits", format!("fraction_bits = {bits}: {e}")),
-        None => Fault::at("range", format!("range = {range}: {e}")),
+        Some(bits) => ConfigError::at("fraction_bits", format!("fraction_bits = {bits}: {e}")),
+        None => ConfigError::at("range", format!("range = {range}: {e}")),
     })
 }
 
-/// An agent's own part of the noise, by round; empty without noise.
-fn parts(account: &Account) -> Vec<f64> {
-    let part = |together: Together| {
-        account.noise().iter().map(|n| together.part(n.noise().scale())).collect()
+/// The least and the largest part of the noise that any agent adds, by round; empty without noise.
+struct Parts {
+    least: Vec<f64>,
+    most: Vec<f64>,
+}
+
+fn parts(account: &Account) -> Parts {
+    let Some(together) = account.together else {
+        return Parts { least: Vec::new(), most: Vec::new() };
     };
-    account.together.map(part).unwrap_or_default()
+    let (fewest, many) = account.companies(together);
+    let of = |company: usize| {
+        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), company);
+        account.noise().iter().map(part).collect()
+    };
+    Parts { least: of(many), most: of(fewest) }
 }
 
 /// Gives every agent its part of the noise, on the grid of the code, and says in the claim what
@@ -399,25 +324,33 @@ pub(super) fn distribute(
     code: &FixedPoint,
     facts: &PublicFacts,
     context: &Context<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), ConfigError> {
     let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else {
         return Ok(());
     };
-    let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(Fault::of)?;
-    let parts = parts(account);
-    let noise: Arc<[RoundNoise]> =
-        parts.iter().map(|&sigma| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
-    for n in &*noise {
+    let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(ConfigError::of)?;
+    let (sigmas, (fewest, many)) = (account.noise().to_vec(), account.companies(together));
+    let of = |company: usize| -> Arc<[RoundNoise]> {
+        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), company);
+        let noise = |n| RoundNoise::on_grid(Noise::Gaussian { sigma: part(n) }, grid);
+        sigmas.iter().map(noise).collect()
+    };
+    for n in of(fewest).iter().chain(&*of(many)) {
         let wrong = |e: ShareError| format!("fraction_bits = {}: {e}", code.fraction_bits());
-        code.holds(n).map_err(|e| Fault::at("fraction_bits", wrong(e)))?;
+        code.holds(n).map_err(|e| ConfigError::at("fraction_bits", wrong(e)))?;
     }
-    for allotment in account.allotments_mut() {
-        allotment.share_noise(&noise);
+    let least = of(many);
+    let distance =
+        together.distance(facts.dim, least.iter().map(|n| n.noise().scale() / grid.step()));
+    for (class, allotment) in account.allotments_by_hiding_mut() {
+        // Where all are hidden alike there is one class, which says nothing.
+        let company = if fewest == many { fewest } else { class as usize };
+        allotment.share_noise(&of(company), distance);
         let Some(price) = &mut allotment.price else { continue };
-        let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
-        let extra = together.extra_delta(epsilon, facts.dim, parts.iter().map(|s| s / grid.step()));
+        let epsilon = price.claim.clone().within(privacy.epsilon).epsilon;
+        let extra = DistributedNoise::extra_delta(epsilon, distance);
         if extra.is_nan() || extra > privacy.delta * RESERVED {
-            return Err(Fault::at(
+            return Err(ConfigError::at(
                 "noise",
                 format!(
                     "noise is so small (ε = {epsilon:.1}) that rounding a sum by summands costs δ = {extra:.1e}: add more, or more fraction_bits"
@@ -426,14 +359,16 @@ pub(super) fn distribute(
         }
         let claim = &mut price.claim;
         claim.against = Adversary::coalition(together.colluders(), masked);
-        claim.sampler = format!(
-            "{}, an agent's part having 1/{} of the variance",
-            claim.sampler,
-            together.company()
-        );
+        let part = if fewest == many {
+            format!("1/{fewest} of the variance")
+        } else {
+            format!("1/{fewest} to 1/{many} of the variance, by how many must hide it")
+        };
+        claim.sampler = format!("{}, an agent's part having {part}", claim.sampler);
         claim.delta = privacy.delta;
         claim.bounds = None;
-        let (adversary, caveat) = if masked { under_masks(together) } else { in_shares(together) };
+        let (adversary, caveat) =
+            if masked { under_masks(together, many) } else { in_shares(together) };
         claim.adversary = adversary;
         claim.caveats.push(format!(
             "{caveat}. δ has {extra:.1e} for rounding their parts one by one and for the ends of the range"
@@ -444,7 +379,7 @@ pub(super) fn distribute(
 }
 
 /// Whom shares protect from, and what that rests on.
-fn in_shares(together: Together) -> (String, String) {
+fn in_shares(together: DistributedNoise) -> (String, String) {
     let (colluders, agents) = (together.colluders(), together.agents());
     let adversary = format!(
         "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
@@ -457,7 +392,7 @@ fn in_shares(together: Together) -> (String, String) {
 }
 
 /// Whom masked sums protect from, and what that rests on.
-fn under_masks(together: Together) -> (String, String) {
+fn under_masks(together: DistributedNoise, many: usize) -> (String, String) {
     let (colluders, agents, t) = (together.colluders(), together.agents(), together.drop_outs());
     let (meanwhile, tries) = match t {
         0 => (String::new(), "nobody may drop out".to_owned()),
@@ -475,6 +410,11 @@ fn under_masks(together: Together) -> (String, String) {
          link{meanwhile}; all others follow the protocol and keep the secrets of their edges"
     );
     let hidden = match together.company() {
+        m if m < many => format!(
+            "every sum that can be read holds the parts of agents who do not collude that add up to all of the noise; an agent's part is the \
+             smaller the more agents stay with it whoever is taken away, {m} to {many} (fewer colluders, fewer drop_outs or more edges would \
+             need less noise)"
+        ),
         1 => format!(
             "{} agents can cut off one alone, so each hides itself (fewer colluders, fewer drop_outs or more edges would need less noise)",
             colluders + t
@@ -574,7 +514,7 @@ fn reach(
 }
 
 /// The largest number of any A_i x_i within the agents' limits.
-fn contributions(tied: &Tied) -> Option<f64> {
+fn contributions(tied: &CoupledProblem) -> Option<f64> {
     let mut largest = 0.0f64;
     for (agent, costs) in tied.costs.iter().enumerate() {
         let mut rows = vec![0.0; tied.coupling.rows()];
@@ -800,6 +740,49 @@ mod tests {
             entropy: None,
         };
         assert_eq!(Experiment::check(inputs).unwrap().resolved(), text);
+    }
+
+    /// On a path every agent can be cut off with those behind it: the ends hide themselves, and the
+    /// middle has the parts of half of all. Everybody had the whole of the noise before.
+    #[test]
+    fn a_leaf_of_masked_sums_does_not_cost_the_others_their_company() {
+        let masked = format!("{GD}exchange = \"masked\"\ncolluders = 1\n");
+        let experiment = check(8, "path", &private(&masked, "")).unwrap();
+        let account = &experiment.planned[0].account;
+        let together = account.together.unwrap();
+        let companies: Vec<usize> = (0..8).map(|i| account.company(together, i)).collect();
+        assert_eq!(companies, [1, 2, 3, 4, 4, 3, 2, 1]);
+        let graph = &experiment.graphs[0];
+        let of = |i| account.allotment(i, experiment.stake(i), graph.degree(i)).unwrap();
+        let whole = of(0).hidden_by[0].scale();
+        for (i, &company) in companies.iter().enumerate() {
+            let part = of(i).noise[0].noise().scale();
+            assert!((part * part * company as f64 / (whole * whole) - 1.0).abs() < 1e-9);
+            assert_eq!(of(i).hidden_by, of(0).hidden_by, "the claim is the same for all");
+            assert_eq!(of(i).noise[0].grid(), of(0).noise[0].grid(), "and so is the grid");
+        }
+        let record = run(&experiment, &Silent).unwrap().record;
+        let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
+        assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999, "{epsilon:?}");
+    }
+
+    /// Both ends of every edge draw with one deviation on one grid, whatever their own noises are.
+    #[test]
+    fn edges_of_an_irregular_graph_have_one_noise_and_agents_their_own() {
+        let decor = "[[algorithm]]\nkind = \"decor\"\nrounds = 20\nstep = 0.5\ncolluders = 1\n";
+        let experiment = check(8, "path", &private(decor, "")).unwrap();
+        let account = &experiment.planned[0].account;
+        let graph = &experiment.graphs[0];
+        let of = |i| account.allotment(i, experiment.stake(i), graph.degree(i)).unwrap();
+        let shared = account.correlated.as_ref().unwrap().shared_noise();
+        let own: Vec<f64> = (0..8).map(|i| of(i).noise[3].noise().scale()).collect();
+        assert!(own[0] > 1.2 * own[3] && own[0] == own[7], "{own:?}");
+        assert!((0..8).all(|i| of(i).noise[3].grid() == shared[3].grid()));
+        let fixed =
+            check(8, "path", &private(&format!("{decor}noise = {{ gaussian = 0.5 }}\n"), ""));
+        let account = &fixed.unwrap().planned[0].account;
+        let all: Vec<f64> = account.all_noise().map(|n| n[3].noise().scale()).collect();
+        assert!(all.iter().all(|s| (s - 0.5).abs() < 1e-9), "what a file fixes is kept: {all:?}");
     }
 
     #[test]

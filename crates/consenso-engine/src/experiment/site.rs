@@ -1,15 +1,18 @@
 //! One agent of an experiment, as a site of a real network runs it.
 
-use super::check::{Experiment, Planned, Source};
+use super::check::{Experiment, Source};
+use super::planned::Planned;
+use super::rules;
 use super::run::player;
-use crate::account::{Accounting, Allotment};
+use crate::account::{Accounting, NoiseSchedule};
 use crate::agent::{Agent, Player, Timetable};
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
+use crate::data::Records;
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::LocalObjective;
-use crate::problem::weights::Stake;
+use crate::problem::weights::SiteWeight;
 use crate::sharing::{MaskedAgent, SharingAgent};
 use std::sync::Arc;
 
@@ -84,7 +87,7 @@ impl Experiment {
         let mut spec = self.spec.clone();
         (spec.runs, spec.trace_every, spec.sweep, spec.delays) = (1, None, None, None);
         spec.drop_out.clear();
-        spec.algorithm = vec![super::check::resolved_algorithm(planned)];
+        spec.algorithm = vec![super::planned::resolved_algorithm(planned)];
         Some(spec)
     }
 
@@ -104,12 +107,12 @@ impl Experiment {
     /// Agent `agent` of the first run of the only algorithm.
     ///
     /// # Errors
-    /// [`Fault`]: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
-    pub fn site(&self, agent: usize) -> Result<Site, Fault> {
+    /// [`ConfigError`]: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
+    pub fn site(&self, agent: usize) -> Result<Site, ConfigError> {
         let (planned, player, plan) = self.seated(agent)?;
         if planned.sharing.is_some() {
             let message = "exchange = \"secret-shared\" and \"masked\" have no vectors to send";
-            return Err(Fault::at("exchange", message));
+            return Err(ConfigError::at("exchange", message));
         }
         let graph = &self.graphs[0];
         Ok(Site {
@@ -121,41 +124,41 @@ impl Experiment {
     /// What agent `agent` is about to do, whichever way it exchanges.
     ///
     /// # Errors
-    /// [`Fault`], as [`Self::site`].
-    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, Fault> {
+    /// [`ConfigError`], as [`Self::site`].
+    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, ConfigError> {
         Ok(self.seated(agent)?.2)
     }
 
     /// The same in secret shares.
     ///
     /// # Errors
-    /// [`Fault`], as [`Self::site`].
-    pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, Fault> {
+    /// [`ConfigError`], as [`Self::site`].
+    pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, ConfigError> {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.filter(|_| planned.masking.is_none());
         let code = code.ok_or_else(|| {
-            Fault::at("exchange", "only exchange = \"secret-shared\" has shares to send")
+            ConfigError::at("exchange", "only exchange = \"secret-shared\" has shares to send")
         })?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
-        let agent = SharingAgent::sharing(agent as u32, code, player).map_err(Fault::of)?;
+        let agent = SharingAgent::sharing(agent as u32, code, player).map_err(ConfigError::of)?;
         Ok(SharingSite { agent, plan })
     }
 
     /// Agent `agent` of the first run of the only algorithm, among masked sums.
     ///
     /// # Errors
-    /// [`Fault`], as [`Self::site`].
-    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, Fault> {
+    /// [`ConfigError`], as [`Self::site`].
+    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, ConfigError> {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.zip(planned.masking);
-        let (code, masking) =
-            code.ok_or_else(|| Fault::at("exchange", "only exchange = \"masked\" has masks"))?;
+        let (code, masking) = code
+            .ok_or_else(|| ConfigError::at("exchange", "only exchange = \"masked\" has masks"))?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let graph = Arc::clone(&self.graphs[0]);
         let agent = MaskedAgent::masked(agent as u32, code, graph, masking.drop_outs, player)
-            .map_err(Fault::of)?;
+            .map_err(ConfigError::of)?;
         Ok(MaskedSite { agent, plan })
     }
 
@@ -166,40 +169,35 @@ impl Experiment {
         self.planned.iter().any(|p| p.masking.is_some())
     }
 
-    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), Fault> {
-        let [planned] = &self.planned[..] else {
-            return Err(Fault::at(
-                "algorithm",
-                "a network runs one algorithm: keep one [[algorithm]]",
-            ));
-        };
-        if self.spec.start.is_some() {
-            return Err(Fault::at("start", "start: a network starts from zero, leave it out"));
-        }
-        if matches!(*self.source, Source::Costs) {
-            return Err(Fault::at(
-                "problem",
-                "the costs of all agents stand in one file, so this experiment can be simulated only",
-            ));
-        }
+    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), ConfigError> {
+        rules::check_run(rules::NETWORK, self)?;
+        let planned = &self.planned[0];
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
-            return Err(Fault::of(format!("there is no agent {agent} among {}", graph.agents())));
+            return Err(ConfigError::of(format!(
+                "there is no agent {agent} among {}",
+                graph.agents()
+            )));
         }
         let local = self.local(agent)?;
         let (records, announced) = (local.stake().records, self.counts[agent]);
         if records != announced {
-            return Err(Fault::of(format!(
+            return Err(ConfigError::of(format!(
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
             )));
         }
-        let plan = self.site_plan(planned, local.stake(), graph.degree(agent));
+        let plan = self.site_plan(planned, agent, local.stake(), graph.degree(agent));
         let player = player(self, planned, (agent, graph, &self.counts), local, &seed, false);
         Ok((planned, player, plan))
     }
 
-    pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, Fault> {
+    pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, ConfigError> {
         match &*self.source {
+            Source::Data(_) if self.alone && self.questions.is_some() => {
+                let asked = self.questions.as_ref().map(|q| q.site_records(agent));
+                let records = asked.unwrap_or_else(|| Records::sparse(self.facts.dim));
+                Ok(self.objective_on(records).weighted(self.weight(0, agent)))
+            }
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
                 Ok(self.objective_on(data.train.select(&all)).weighted(self.weight(0, agent)))
@@ -208,8 +206,14 @@ impl Experiment {
         }
     }
 
-    fn site_plan(&self, planned: &Planned, stake: Stake, degree: usize) -> SitePlan {
-        let allotment = planned.account.allotment(stake, degree);
+    fn site_plan(
+        &self,
+        planned: &Planned,
+        agent: usize,
+        stake: SiteWeight,
+        degree: usize,
+    ) -> SitePlan {
+        let allotment = planned.account.allotment(agent, stake, degree);
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
@@ -231,18 +235,15 @@ impl Experiment {
             self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
         // Variables that are tied together are in units of their own.
         let any = if self.tied.is_some() { f64::MAX } else { 1e9 };
-        planned.reach.into_iter().chain(within).fold(any, f64::min)
+        // What is added up is a mean of vectors within the range.
+        let shared = planned.sharing.filter(|_| self.tied.is_none()).map(|code| code.range());
+        planned.reach.into_iter().chain(within).chain(shared).fold(any, f64::min)
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    pub(super) fn account_claim(&self, allotment: &Allotment) -> Option<Claim> {
-        let mut claim = allotment.price.as_ref()?.claim.clone();
-        if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
-            && claim.epsilon > budget
-        {
-            (claim.epsilon, claim.bounds) = (budget, None);
-        }
-        Some(claim)
+    pub(super) fn account_claim(&self, allotment: &NoiseSchedule) -> Option<Claim> {
+        let claim = allotment.price.as_ref()?.claim.clone();
+        Some(claim.within(self.spec.privacy.and_then(|p| p.epsilon)))
     }
 
     /// How charges are kept, and which data sets are neighbours; `None` without `[privacy]`.
@@ -340,6 +341,40 @@ mod tests {
         }
     }
 
+    /// Charges of rounds that draw records compose to the claim, by both relations and both kinds
+    /// of noise, and the noise is less than a round of all records has times 1/q.
+    #[test]
+    fn rounds_that_draw_records_are_charged_as_such() {
+        let scale = |privacy: &str, algorithm: &str| {
+            let site = experiment(privacy, algorithm).site(0).unwrap();
+            site.agent.player().gate().noise(1).unwrap().scale()
+        };
+        for (privacy, rate) in [
+            ("", 0.25),
+            ("neighbours = \"add-remove\"", 0.1),
+            ("neighbours = \"zero-out\"", 0.1),
+            ("mechanism = \"laplace\"", 0.25),
+        ] {
+            let whole = "kind = \"dgd\"\nrounds = 9\nstep = 0.5";
+            let drawn = format!("{whole}\nbatch = {rate}");
+            let (charges, claim) = charges(&experiment(privacy, &drawn));
+            assert!(claim.epsilon <= 2.0 && claim.epsilon > 1.99, "{}", claim.epsilon);
+            assert!(claim.caveats.iter().any(|c| c.contains("by sampling")), "{:?}", claim.caveats);
+            assert_eq!(charges.len(), 9);
+            assert!(charges.iter().all(|c| c.len() == 1), "one norm bounds a draw: {charges:?}");
+            let events: Vec<Event> = charges.iter().flat_map(|c| c.values().cloned()).collect();
+            assert!(events.iter().all(|e| matches!(
+                e.mechanism,
+                Mechanism::SampledGaussian { .. } | Mechanism::SampledLaplace { .. }
+            )));
+            let recomputed = compose(&events, claim.delta).unwrap().best().unwrap().1;
+            assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed}");
+            assert!(scale(privacy, &drawn) * rate < scale(privacy, whole), "{privacy}");
+            let cost = experiment(privacy, &drawn).plan_of(0).unwrap().cost.unwrap();
+            assert_eq!((cost.mu, cost.rho), (None, None), "known as (ε, δ) only");
+        }
+    }
+
     /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ
     /// that of the l2 norm.
     #[test]
@@ -365,6 +400,67 @@ mod tests {
         // charged.
         let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
         assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
+    }
+
+    /// Gradient descent whose step moves twice as far at agents with two neighbours.
+    #[derive(Clone, Debug)]
+    struct TwiceAtTwo;
+
+    impl crate::protocol::Protocol for TwiceAtTwo {
+        fn step_sensitivity(
+            &self,
+            _: u32,
+            degree: usize,
+            gradient: &crate::problem::Sensitivity,
+            _: &crate::protocol::PublicFacts,
+        ) -> crate::problem::Sensitivity {
+            gradient.scaled(if degree == 2 { 2.0 } else { 1.0 })
+        }
+
+        fn interval(
+            &self,
+            view: &crate::protocol::View<'_>,
+            _: &[f64],
+            low: &mut [f64],
+            high: &mut [f64],
+        ) {
+            view.mix(low);
+            high.copy_from_slice(low);
+        }
+
+        fn step(
+            &self,
+            _: &crate::protocol::View<'_>,
+            _: crate::protocol::Memory<'_>,
+            _: &[f64],
+            _: &LocalObjective,
+            _: &mut crate::problem::Workspace,
+            step: &mut [f64],
+        ) {
+            step.fill(0.0);
+        }
+    }
+
+    /// Only agents of the fewest and of the most neighbours were compared: where they move alike,
+    /// those between got the noise of both, however far they move.
+    #[test]
+    fn agents_between_the_fewest_and_the_most_neighbours_have_noise_of_their_own() {
+        // A star of three with a tail: degrees 3, 1, 1, 2, 1.
+        let edges = Some(("edges.txt".into(), "0 1\n0 2\n0 3\n3 4\n".into()));
+        let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
+             [graph]\nkind = \"file\"\npath = \"edges.txt\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"mine\"\nrounds = 3\n";
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs =
+            Inputs { file: "small".into(), text: text.into(), spec, source, edges, entropy: None };
+        let known = crate::protocol::Algorithms::builtin().with("mine", |_| Ok(TwiceAtTwo));
+        let experiment = Experiment::check_among(inputs, &known, None).unwrap();
+        let noise = |agent: usize| {
+            let site = experiment.site(agent).unwrap();
+            site.agent.player().gate().noise(1).unwrap().scale()
+        };
+        assert_eq!(noise(0), noise(1), "three neighbours and one");
+        assert!((noise(3) / noise(0) - 2.0).abs() < 1e-9, "two neighbours: {}", noise(3));
     }
 
     /// Rounds that an earlier charge covers are in the ledger all the same, at nothing.

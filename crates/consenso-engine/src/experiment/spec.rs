@@ -1,15 +1,17 @@
 //! What an experiment file says, before anything is checked beyond its form.
 
+use super::inference::InferenceSpec;
 use super::problem::ProblemSpec;
 use super::shared::{ExchangeKind, SharingSpec};
-use crate::Fault;
+use crate::ConfigError;
 use crate::account::{Accounting, NoiseSpec, PrivacySpec};
-use crate::data::{Encoding, Format, TextEncoding};
+use crate::data::{Encoding, Format, Schema, TextEncoding};
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
-use crate::problem::{Constraint, LossKind, SiteWeights};
-use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, parse};
-use crate::simulate::{Delays, DropOut};
+use crate::problem::{Constraint, LossKind, LossOptions, SiteWeights};
+use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, Scouting, parse};
+use crate::simulate::{Compression, Delays, DropOut, LinkModel, LinkPattern, MessageLoss, Sleep};
+use consenso_queries::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,20 +55,124 @@ pub struct ExperimentSpec {
     /// The budget; without it a run is not private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacySpec>,
+    /// Standard errors, intervals and p-values of the coefficients, on scouted columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference: Option<InferenceSpec>,
     /// Several budgets and sizes of the same experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
     /// How long messages of a simulation take: with `staleness` agents mix what has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
+    /// What a simulated network does to messages.
+    #[serde(default, skip_serializing_if = "Conditions::are_perfect")]
+    pub conditions: Conditions,
     /// Agents that die in a simulation of masked sums (`exchange = "masked"`), each with the round
     /// from which on it is gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_out: Vec<DropOut>,
-    /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
+    /// What is run, side by side. `kind = "auto"` picks a kind from public numbers. May be left out
+    /// where there are questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub algorithm: Vec<Parameters>,
+    /// How the questions are asked: their budget and exchange, and what their intervals are about.
+    #[serde(default, skip_serializing_if = "QuestionsSpec::is_open")]
+    pub questions: QuestionsSpec,
+    /// Statistics that are asked for, beside or instead of algorithms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query: Vec<Question>,
     #[serde(skip)]
     pub(crate) notation: Notation,
+}
+
+/// `[questions]`: how the questions of a file are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionsSpec {
+    /// ε of all questions together; `privacy.epsilon` by default. Where neither is there, the
+    /// precision that every question wants decides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// How sites exchange their sums: `"plain"`, where each hides itself; `"secret-shared"` or
+    /// `"masked"`, where only the sum over all is revealed, with the noise of one curator.
+    #[serde(default, skip_serializing_if = "ExchangeKind::is_plain")]
+    pub exchange: ExchangeKind,
+    /// Whether neighbours share noise that cancels in the sum, in a plain exchange.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub correlated: bool,
+    /// How many sites may pool what they know, where noise is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colluders: Option<usize>,
+    /// How sure intervals are: 0.95 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<f64>,
+    /// Whether intervals are also about what the records were drawn from; by default they are about
+    /// the records themselves, and contain the noise alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sampling: bool,
+}
+
+impl QuestionsSpec {
+    fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `[conditions]`: what a simulated network does to messages. With any of these, `record.json`,
+/// `trace.csv` and `run --json` count messages and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    /// The chance that a message is lost on its way, from 0 to below 1, for every link, direction
+    /// and round by itself; or losses in bursts (Gilbert–Elliott), `{ bad = 0.5, enter = 0.05,
+    /// leave = 0.2 }`. Whoever misses a vector takes its own in its place.
+    #[serde(default)]
+    pub loss: MessageLoss,
+    /// The chance that an agent sleeps through a round; or spells of sleep, `{ enter = 0.05, leave =
+    /// 0.2 }`. Whoever sleeps takes nothing in and releases nothing; the others go on without it.
+    /// What is claimed is of an agent that never sleeps.
+    #[serde(default, skip_serializing_if = "Sleep::is_never")]
+    pub asleep: Sleep,
+    /// Which edges of the graph are there in a round: `"matchings"`, `"one-edge"`, `{ chance = 0.3 }`
+    /// or `{ turns = 4 }`. All of them if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinkPattern>,
+    /// How released vectors are compressed, such as `{ kind = "top-k", keep = 0.1 }`: behind the
+    /// gate, so that claims stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
+    /// Milliseconds that a message takes from one end of a link to the other. Simulated seconds are
+    /// counted with this or `bandwidth_mbit`; work takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+    /// Megabits in a second that an agent can send to all its neighbours together; no bound if left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_mbit: Option<f64>,
+}
+
+impl Conditions {
+    pub(super) fn are_perfect(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether who hears whom differs from round to round.
+    pub(super) fn vary(&self) -> bool {
+        self.links.is_some() || !self.asleep.is_never()
+    }
+
+    /// Whether what agents mix differs from what their neighbours released, or who does.
+    pub(super) fn change_runs(&self) -> bool {
+        !self.loss.is_never() || self.vary() || self.compression.is_some()
+    }
+
+    /// How long messages take, if that is said.
+    pub(super) fn link_model(&self) -> Option<LinkModel> {
+        (self.latency_ms.is_some() || self.bandwidth_mbit.is_some()).then(|| LinkModel {
+            latency: self.latency_ms.unwrap_or(0.0) / 1e3,
+            bandwidth: self.bandwidth_mbit.map(|mbit| mbit * 1e6 / 8.0),
+        })
+    }
 }
 
 /// Which models sites end with.
@@ -175,6 +281,18 @@ pub struct DataSpec {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
     pub weights: SiteWeights,
+    /// The column that says how long a record was seen, until its event or without it, for
+    /// `loss = "hazards"`; its declared `max` is the longest time that counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// The column of two values that says whether the event happened then, the positive one where
+    /// it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// The numeric column that counts are counted in (person-years, kilometres): its logarithm is
+    /// added to the score. For losses with a log link on scouted columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exposure: Option<String>,
     /// Features of synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,
@@ -191,6 +309,39 @@ pub struct DataSpec {
     /// not change with `dim` then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub informative: Option<usize>,
+}
+
+impl DataSpec {
+    /// The schema with the roles that `time`, `event` and `exposure` give its columns.
+    ///
+    /// # Errors
+    /// A column that cannot have its role, by its key.
+    pub fn with_roles(&self, mut schema: Schema) -> Result<Schema, ConfigError> {
+        match (&self.time, &self.event) {
+            (Some(time), Some(event)) => {
+                schema = schema
+                    .with_times(time, event)
+                    .map_err(|why| ConfigError::at("data.time", why.to_string()))?;
+            }
+            (None, None) => {}
+            (Some(_), None) => {
+                let why =
+                    "data.time needs data.event, the column that says whether the event happened";
+                return Err(ConfigError::at("data.time", why));
+            }
+            (None, Some(_)) => {
+                let why =
+                    "data.event needs data.time, the column that says how long a record was seen";
+                return Err(ConfigError::at("data.event", why));
+            }
+        }
+        match &self.exposure {
+            Some(exposure) => schema
+                .with_exposure(exposure)
+                .map_err(|why| ConfigError::at("data.exposure", why.to_string())),
+            None => Ok(schema),
+        }
+    }
 }
 
 /// `[data.format]`.
@@ -258,6 +409,21 @@ pub struct ObjectiveSpec {
     /// Where the Huber loss becomes linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huber_delta: Option<f64>,
+    /// α of the variance μ + αμ² of a negative binomial; where columns are scouted it is found
+    /// within the budget if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispersion: Option<f64>,
+    /// Which quantile `loss = "quantile"` predicts; the median by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantile: Option<f64>,
+    /// Intervals of time within which `loss = "hazards"` takes hazards for constant, 6 by default:
+    /// they end at quantiles of the events' times, which are scouted within the budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<usize>,
+    /// The public ends of these intervals, in the unit of `data.time`; what lies beyond the last is
+    /// not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<Vec<f64>>,
     /// How much each of two classes counts, for the logistic and the squared-hinge loss:
     /// `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's
     /// label; with `data.encoding = "scouted"` also estimated within the budget), or the weights of
@@ -320,6 +486,15 @@ fn default_regularization() -> f64 {
     1e-3
 }
 
+impl ObjectiveSpec {
+    /// The keys that losses read.
+    pub(crate) fn loss_options(&self) -> LossOptions {
+        let &Self { clip, huber_delta, dispersion, quantile, .. } = self;
+        let intervals = self.cuts.as_ref().map(Vec::len).or(self.intervals);
+        LossOptions { clip, huber_delta, dispersion, quantile, intervals }
+    }
+}
+
 impl Default for ObjectiveSpec {
     fn default() -> Self {
         Self {
@@ -327,6 +502,10 @@ impl Default for ObjectiveSpec {
             regularization: default_regularization(),
             clip: None,
             huber_delta: None,
+            dispersion: None,
+            quantile: None,
+            intervals: None,
+            cuts: None,
             class_weight: None,
             threshold: None,
             constraint: Constraint::None,
@@ -355,6 +534,12 @@ pub struct AlgorithmSpec {
     pub mixing: MixRule,
     /// How many rounds old a neighbour's vector may be.
     pub staleness: u32,
+    /// The chance with which every record is drawn for a round; all are if `None`.
+    pub batch: Option<f64>,
+    /// Whether noise that neighbours share is asked for, whatever the kind.
+    pub(super) correlated: bool,
+    /// The keys common to all kinds that the table has.
+    pub(super) said: Vec<&'static str>,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -372,7 +557,7 @@ pub struct SpecError {
     /// What to do.
     pub help: Option<String>,
     /// Whether the file is well-formed and only the privacy it asks for cannot be promised; see
-    /// [`Fault::refuses_claim`](crate::Fault::refuses_claim).
+    /// [`ConfigError::refuses_claim`](crate::ConfigError::refuses_claim).
     pub refuses_claim: bool,
 }
 
@@ -460,7 +645,11 @@ struct AlgorithmCommon {
     clip: Option<f64>,
     #[serde(default)]
     staleness: u32,
+    batch: Option<f64>,
 }
+
+/// The kind that trains on columns it scouts.
+const SCOUTED: &str = "scouted";
 
 /// Keys that leave an algorithm's choices open.
 const OPEN_KEYS: [&str; 3] = ["kind", "label", "rounds"];
@@ -475,7 +664,7 @@ pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 /// Most rounds that a mixed vector may be old: as many releases of a site are kept.
 const MAX_STALENESS: u32 = 64;
 
-const COMMON_KEYS: [&str; 15] = [
+const COMMON_KEYS: [&str; 16] = [
     "label",
     "rounds",
     "noise",
@@ -491,9 +680,46 @@ const COMMON_KEYS: [&str; 15] = [
     "liars",
     "clip",
     "staleness",
+    "batch",
 ];
 
 impl ExperimentSpec {
+    /// Returns how files of records are written: as `[data.format]` says, and as their schema does
+    /// where that says nothing. Under a claim nothing is left to be found out from the records.
+    #[must_use]
+    pub fn format(&self, schema: &Format) -> Format {
+        let said = self.data.format.over(schema);
+        if self.privacy.is_some() { said.from_schema_alone() } else { said }
+    }
+
+    /// One run of `dgd` among agents who all talk to each other, without a budget: what a caller
+    /// changes is all it says.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            seed: 0,
+            runs: 1,
+            trace_every: None,
+            start: None,
+            models: Models::Shared,
+            data: DataSpec::default(),
+            objective: ObjectiveSpec::default(),
+            graph: everybody(),
+            problem: None,
+            privacy: None,
+            inference: None,
+            sweep: None,
+            delays: None,
+            conditions: Conditions::default(),
+            drop_out: Vec::new(),
+            algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
+            questions: QuestionsSpec::default(),
+            query: Vec::new(),
+            notation: Notation::default(),
+        }
+    }
+
     /// Completes what a parser read: `given` holds the same tables and keys, so that what was left
     /// out can be told from what was set.
     ///
@@ -516,12 +742,74 @@ impl ExperimentSpec {
                 refuses_claim: false,
             });
         }
+        if self.algorithm.is_empty() && self.query.is_empty() {
+            return Err(SpecError {
+                file: file.into(),
+                line: None,
+                message: "missing field `algorithm`".into(),
+                help: Some(
+                    "add [[algorithm]] with a kind (\"auto\" picks one), or [[query]] to ask for statistics".into(),
+                ),
+                refuses_claim: false,
+            });
+        }
+        if let Some(asking) = self.questions_alone().filter(|_| self.asks_only()) {
+            return Ok(asking);
+        }
         let data = given.get("data").and_then(Value::as_object);
-        if data.is_some_and(|data| !data.contains_key("encoding")) && self.can_scout() {
+        let given_encoding = data.is_some_and(|data| data.contains_key("encoding"));
+        self.name_scouted(given_encoding, file)?;
+        let open = data.is_some() && !given_encoding;
+        let several = matches!(self.objective.loss, LossKind::Hazards | LossKind::Ordinal);
+        let scouts = self.inference.is_some() || several || self.data.exposure.is_some();
+        if open && (scouts || self.can_scout()) {
             self.data.encoding = Encoding::Scouted;
         }
         self.choose_kinds(file)?;
         Ok(self)
+    }
+
+    /// Whether the file asks for statistics and trains nothing.
+    #[must_use]
+    pub fn asks_only(&self) -> bool {
+        self.algorithm.is_empty() && !self.query.is_empty()
+    }
+
+    /// The questions of the file alone, without its algorithms; `None` where it has none.
+    #[must_use]
+    pub fn questions_alone(&self) -> Option<Self> {
+        let mut spec = self.clone();
+        spec.algorithm.clear();
+        (spec.models, spec.inference, spec.sweep) = (Models::Shared, None, None);
+        // All records count, those that algorithms are judged by too.
+        (spec.data.hold_out, spec.data.test) = (None, None);
+        spec.data.encoding = Encoding::Scouted;
+        spec.asks_only().then_some(spec)
+    }
+
+    /// Reads `kind = "scouted"`: private standardisation, clipped steps over exact sums and
+    /// calibration. Files of before write it `kind = "dgd"` with `data.encoding = "scouted"`, which
+    /// is what it becomes here.
+    fn name_scouted(&mut self, encoded: bool, file: &str) -> Result<(), SpecError> {
+        let named =
+            |table: &&mut Parameters| table.get("kind").and_then(Value::as_str) == Some(SCOUTED);
+        for table in self.algorithm.iter_mut().filter(named) {
+            if encoded && self.data.encoding != Encoding::Scouted {
+                return Err(SpecError {
+                    file: file.into(),
+                    line: None,
+                    message:
+                        "kind = \"scouted\" scouts its columns, and data.encoding says otherwise"
+                            .into(),
+                    help: Some("leave data.encoding out, or use kind = \"dgd\"".into()),
+                    refuses_claim: false,
+                });
+            }
+            self.data.encoding = Encoding::Scouted;
+            table.insert("kind".into(), "dgd".into());
+            table.entry("label").or_insert_with(|| SCOUTED.into());
+        }
+        Ok(())
     }
 
     /// Sets how [`Experiment::resolved`](super::Experiment::resolved) writes it.
@@ -539,6 +827,7 @@ impl ExperimentSpec {
     /// Puts a kind in place of every `kind = "auto"`.
     fn choose_kinds(&mut self, file: &str) -> Result<(), SpecError> {
         let kind = self.best_kind();
+        let feared = self.privacy.and_then(|p| p.adversary);
         for (index, table) in
             self.algorithm.iter_mut().enumerate().filter(|(_, table)| is_auto(table))
         {
@@ -557,6 +846,9 @@ impl ExperimentSpec {
                 });
             }
             table.insert("kind".into(), kind.into());
+            if let ("decor", Some(Adversary::Colluders(feared))) = (kind, feared) {
+                table.insert("colluders".into(), feared.colluders.into());
+            }
         }
         Ok(())
     }
@@ -600,12 +892,13 @@ impl ExperimentSpec {
     /// Whether all else goes with scouted columns: a budget, and algorithms that leave their
     /// parameters open and can train on what scouting finds.
     pub(crate) fn leaves_encoding_open(&self) -> bool {
+        let known = Algorithms::builtin();
         let open = |algorithm: &Parameters| {
-            let kind = algorithm.get("kind").and_then(Value::as_str);
-            let decor = kind == Some("decor");
-            (is_auto(algorithm) || decor || kind == Some("dgd"))
+            let kind = algorithm.get("kind").and_then(Value::as_str).unwrap_or_default();
+            let can = known.capabilities(kind);
+            (is_auto(algorithm) || can.scouting == Scouting::Replaces)
                 && algorithm.keys().all(|key| {
-                    OPEN_KEYS.contains(&key.as_str()) || (decor && key.starts_with("collu"))
+                    OPEN_KEYS.contains(&key.as_str()) || (can.pairwise && key.starts_with("collu"))
                 })
         };
         let budget = self.privacy.is_some_and(|p| {
@@ -613,7 +906,6 @@ impl ExperimentSpec {
                 && p.neighbours != NeighbourRelation::Paper
                 && p.mechanism.is_none()
                 && p.accounting == Accounting::default()
-                && p.adversary.is_none()
         });
         let objective = &self.objective;
         budget
@@ -734,30 +1026,34 @@ fn parse_algorithm(
         return Err(fail("", "kind is missing".into(), Some(help)));
     };
     let mut kind = kind.as_str().unwrap_or_default().to_owned();
-    if own.get("noise").and_then(Value::as_str) == Some("correlated") {
+    let correlated = own.get("noise").and_then(Value::as_str) == Some("correlated");
+    if correlated {
+        own.remove("noise");
         // Measured on Adult, 100 agents on a 4-regular graph, ε = 0.25: AUC 0.790 → 0.842 for dgd,
         // 0.797 → 0.792 for admm, whose duals add shared noise up round by round.
-        if kind != "dgd" && kind != "decor" {
-            let help = "use kind = \"dgd\", whose mean model it leaves alone, or leave noise out"
-                .to_owned();
-            let why = format!("noise = \"correlated\" is not for kind \"{kind}\"");
-            return Err(fail("noise", why, Some(help)));
+        if let Some(twin) = known.capabilities(&kind).correlated {
+            kind = twin.to_owned();
         }
-        own.remove("noise");
-        kind = "decor".into();
     }
-    // Elsewhere the key divides the noise of secret shares; this algorithm has its own.
-    let decor = kind == "decor";
-    if let (true, Some(c), false) = (decor, feared, own.contains_key("colluders")) {
+    // Elsewhere the key divides the noise of secret shares; noise of pairs has its own.
+    let pairwise = known.capabilities(&kind).pairwise;
+    if let (true, Some(c), false) = (pairwise, feared, own.contains_key("colluders")) {
         own.insert("colluders".into(), (c as i64).into());
     }
-    let shared = |key: &&&str| !(decor && **key == "colluders");
+    let shared = |key: &&&str| !(pairwise && **key == "colluders");
+    let zero = |key: &str| own.get(key).and_then(Value::as_i64) == Some(0);
+    let said = COMMON_KEYS
+        .iter()
+        .filter(shared)
+        .filter(|key| own.contains_key(**key) && !zero(key))
+        .copied()
+        .collect();
     let common: Parameters = COMMON_KEYS
         .iter()
         .filter(shared)
         .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
         .collect();
-    let misread = |fault: Fault| {
+    let misread = |fault: ConfigError| {
         let also = COMMON_KEYS.iter().copied().filter(|_| !fault.known().is_empty());
         let known: Vec<&str> = fault.known().iter().copied().chain(also).collect();
         let key = fault.key().unwrap_or_default();
@@ -814,6 +1110,7 @@ fn parse_algorithm(
         liars,
         clip,
         staleness,
+        batch,
         ..
     } = common;
     let masked = exchange == ExchangeKind::Masked;
@@ -824,21 +1121,6 @@ fn parse_algorithm(
         fraction_bits,
         colluders,
     });
-    if drop_outs > 0 && !masked {
-        let help = "add exchange = \"masked\", or leave it out".to_owned();
-        return Err(fail("drop_outs", "drop_outs belongs to masked sums".into(), Some(help)));
-    }
-    let given = [
-        ("range", range.is_some()),
-        ("fraction_bits", fraction_bits.is_some()),
-        ("colluders", colluders.is_some()),
-    ];
-    let alone = given.into_iter().find(|g| g.1).map(|g| g.0);
-    if let (Some(key), None) = (alone, sharing) {
-        let help = "add exchange = \"secret-shared\" or \"masked\", or leave it out".to_owned();
-        let text = format!("{key} belongs to the secret-shared exchange and to masked sums");
-        return Err(fail(key, text, Some(help)));
-    }
     let mixing = match mixing {
         _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {
             return Err(fail("clip", "clip must be a positive number".into(), None));
@@ -848,47 +1130,25 @@ fn parse_algorithm(
             return Err(fail("liars", "liars must be at least 1".into(), Some(help)));
         }
         MixName::Clipped => MixRule::Clipped { liars: liars.unwrap_or(1), clip },
-        _ if clip.is_some() => {
-            let help = "add mixing = \"clipped\", or leave it out".to_owned();
-            return Err(fail("clip", "clip belongs to clipped mixing".into(), Some(help)));
-        }
         MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
         MixName::Nearest => MixRule::Nearest { liars: liars.unwrap_or(1) },
-        _ if liars.is_some() => {
-            let help =
-                "add mixing = \"nearest\", \"clipped\" or \"trimmed\", or leave it out".to_owned();
-            return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
-        }
         MixName::Median => MixRule::Median,
         MixName::Average => MixRule::Average,
     };
-    if mixing != MixRule::Average && !protocol.mixes() {
-        return Err(fail(
-            "mixing",
-            format!("kind {kind} does more with its neighbours' vectors than to mix them"),
-            Some("use kind = \"dgd\", \"rcd\" or \"pdop\", or leave mixing out".into()),
-        ));
+    if staleness > MAX_STALENESS {
+        let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
+        return Err(fail("staleness", text, None));
     }
-    if staleness > 0 {
-        let why = match protocol.refuses_stale() {
-            _ if sharing.is_some() => Some("a sum of secret shares needs everybody's of one round"),
-            other => other,
-        };
-        if let Some(why) = why {
-            let help =
-                "use kind = \"dgd\" with exchange = \"plain\", or leave staleness out".to_owned();
-            return Err(fail(
-                "staleness",
-                format!("kind {kind} cannot mix older vectors: {why}"),
-                Some(help),
-            ));
-        }
-        if staleness > MAX_STALENESS {
-            let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
-            return Err(fail("staleness", text, None));
-        }
+    if let Some(rate) = batch
+        && !(rate > 0.0 && rate <= 1.0)
+    {
+        let text = format!("batch = {rate} must be a share above 0 and at most 1");
+        let help = "0.1 draws every record for a round with probability 0.1".to_owned();
+        return Err(fail("batch", text, Some(help)));
     }
     Ok(AlgorithmSpec {
+        // All records are no sample.
+        batch: batch.filter(|&rate| rate < 1.0),
         label,
         rounds,
         noise,
@@ -898,6 +1158,8 @@ fn parse_algorithm(
         sharing,
         mixing,
         staleness,
+        correlated,
+        said,
         protocol,
     })
 }

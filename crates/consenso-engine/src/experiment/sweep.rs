@@ -2,7 +2,7 @@
 
 use super::check::Experiment;
 use super::spec::ExperimentSpec;
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
 use crate::protocol::Parameters;
 use crate::record::{AlgorithmRecord, Record, SweepPoint};
 use serde_json::Value;
@@ -11,20 +11,17 @@ use serde_json::Value;
 const MAX_POINTS: usize = 1000;
 
 /// The experiments a sweep adds to the file's own settings: every combination but those.
-pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, Fault> {
+pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, ConfigError> {
     let Some(sweep) = &spec.sweep else { return Ok(Vec::new()) };
     if sweep.epsilon.is_empty() && sweep.agents.is_empty() && sweep.dim.is_empty() {
         let text = "there is nothing to vary: give epsilon = [...], agents = [...] or dim = [...]";
-        return Err(Fault::at("sweep", text));
-    }
-    if !sweep.dim.is_empty() && spec.data.dim.is_none() {
-        return Err(Fault::at("sweep", "dim varies data.dim, which only synthetic records have"));
-    }
-    if !sweep.epsilon.is_empty() && spec.privacy.is_none() {
-        return Err(Fault::at("sweep", "epsilon varies a budget, and there is no [privacy]"));
+        return Err(ConfigError::at("sweep", text));
     }
     if let Some(bad) = sweep.epsilon.iter().find(|e| !(**e > 0.0 && e.is_finite())) {
-        return Err(Fault::at("epsilon", format!("{bad} in [sweep] must be a positive number")));
+        return Err(ConfigError::at(
+            "epsilon",
+            format!("{bad} in [sweep] must be a positive number"),
+        ));
     }
     let own_epsilon = spec.privacy.and_then(|p| p.epsilon);
     let mut seen = vec![(spec.data.agents, own_epsilon.map(f64::to_bits), spec.data.dim)];
@@ -41,7 +38,7 @@ pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, Fault
         }
     }
     if points.len() > MAX_POINTS {
-        return Err(Fault::at(
+        return Err(ConfigError::at(
             "sweep",
             format!("{} points are more than {MAX_POINTS}", points.len()),
         ));
@@ -81,11 +78,13 @@ pub(super) fn place(spec: &ExperimentSpec) -> String {
     agents.into_iter().chain(epsilon).chain(dim).collect::<Vec<_>>().join(", ")
 }
 
-/// Points in the order of agents, then d, then ε.
-pub(super) fn in_order(mut points: Vec<SweepPoint>) -> Vec<SweepPoint> {
+/// Points in the order of agents, then d where it is varied, then ε. (Messages on scouted columns
+/// are as long as the budget allows, which is no dimension.)
+pub(super) fn in_order(mut points: Vec<SweepPoint>, varies_dim: bool) -> Vec<SweepPoint> {
     points.sort_by(|a, b| {
         let key = |p: &SweepPoint| p.epsilon.unwrap_or(f64::INFINITY);
-        (a.agents, a.dim).cmp(&(b.agents, b.dim)).then(key(a).total_cmp(&key(b)))
+        let size = |p: &SweepPoint| (p.agents, if varies_dim { p.dim } else { 0 });
+        size(a).cmp(&size(b)).then(key(a).total_cmp(&key(b)))
     });
     points
 }

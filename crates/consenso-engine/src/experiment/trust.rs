@@ -1,16 +1,18 @@
 //! Who can learn what about whom: the pairwise map of an experiment, and the attack on the same
 //! records without noise.
 
-use super::check::{Experiment, Planned};
+use super::check::Experiment;
+use super::planned::Planned;
+use super::rules;
 use super::view_attack::MapAttack;
-use crate::fault::Fault;
+use crate::account::PrivacySpec;
+use crate::config_error::ConfigError;
 use crate::gate::{Pair, Pairs, exact};
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::gdp;
 use crate::privacy::views::{CoalitionView, Gossip, PairwiseMap, reconstruction};
 use crate::problem::{LocalObjective, Workspace};
-use crate::protocol::MixRule;
 use crate::random::{Purpose, Seed};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -89,12 +91,9 @@ pub struct Exposed {
 const EXACT: f64 = 1e-6;
 
 /// Why there is no map of what scouted columns tell.
-const NOT_SCOUTED: &str = "scouted columns are summed over all sites, not gossiped, so everybody sees the same: every other agent is the adversary of the claim; \
-                           add --set data.encoding=one-hot to see gossip";
-
 /// An algorithm without noise has no account, and so no view that a map could be made of.
-pub(super) fn no_account() -> Fault {
-    Fault::of("no account")
+pub(super) fn no_account() -> ConfigError {
+    ConfigError::of("no account")
 }
 
 impl Experiment {
@@ -102,8 +101,8 @@ impl Experiment {
     /// first algorithm with fixed weights and Gaussian noise.
     ///
     /// # Errors
-    /// [`Fault`]: no algorithm whose view is linear, or nothing claimed.
-    pub fn pairwise_map(&self, rounds: u32) -> Result<PairwiseMap, Fault> {
+    /// [`ConfigError`]: no algorithm whose view is linear, or nothing claimed.
+    pub fn pairwise_map(&self, rounds: u32) -> Result<PairwiseMap, ConfigError> {
         self.map_with(rounds, &[])
     }
 
@@ -120,20 +119,14 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Self::pairwise_map`], and for an observer that is no agent.
-    pub fn map_with(&self, rounds: u32, observers: &[u32]) -> Result<PairwiseMap, Fault> {
+    pub fn map_with(&self, rounds: u32, observers: &[u32]) -> Result<PairwiseMap, ConfigError> {
         if let Some(bad) = observers.iter().find(|&&o| o as usize >= self.graphs[0].agents()) {
-            return Err(Fault::of(format!(
+            return Err(ConfigError::of(format!(
                 "there is no agent {bad}: they are numbered from 0 to {}",
                 self.graphs[0].agents() - 1
             )));
         }
-        let privacy = self.spec.privacy.ok_or_else(|| {
-            Fault::at(
-                "privacy",
-                "a map needs [privacy] with a delta: without noise see `consenso privacy exposure`",
-            )
-        })?;
-        let planned = self.linear()?;
+        let (planned, privacy) = self.linear()?;
         let rounds = rounds.clamp(1, planned.timetable.rounds);
         let map = |rounds: u32| self.map_of(planned, rounds, privacy.delta);
         let coalition = match observers {
@@ -162,8 +155,10 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let allotment =
-                planned.account.allotment(self.stake(0), graph.degree(0)).ok_or_else(no_account)?;
+            let allotment = planned
+                .account
+                .allotment(0, self.stake(0), graph.degree(0))
+                .ok_or_else(no_account)?;
             let hides = |k: usize| {
                 allotment.hidden_by.get(k).map_or(allotment.noise[k].noise().scale(), |n| n.scale())
             };
@@ -190,24 +185,18 @@ impl Experiment {
     }
 
     /// The first algorithm whose views are linear.
-    pub(super) fn linear(&self) -> Result<&Planned, Fault> {
-        if self.layout.is_some() {
-            return Err(Fault::at("data.encoding", NOT_SCOUTED));
-        }
-        let fits = |p: &&Planned| {
-            p.scouted.is_none()
-                && p.mixing == MixRule::Average
-                && p.staleness == 0
-                && matches!(p.protocol.kind(), "dgd" | "decor")
-                && p.account.price.is_some()
-                && p.account.is_gaussian()
-        };
-        self.planned.iter().find(fits).ok_or_else(|| {
-            Fault::of("no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\"), without robust mixing and staleness")
-        })
+    pub(super) fn linear(&self) -> Result<(&Planned, PrivacySpec), ConfigError> {
+        rules::check_run(rules::MAP, self)?;
+        let planned = self.planned.iter().find(|p| p.has_linear_view());
+        planned.zip(self.spec.privacy).ok_or_else(no_account)
     }
 
-    fn map_of(&self, planned: &Planned, rounds: u32, delta: f64) -> Result<Vec<Vec<f64>>, Fault> {
+    fn map_of(
+        &self,
+        planned: &Planned,
+        rounds: u32,
+        delta: f64,
+    ) -> Result<Vec<Vec<f64>>, ConfigError> {
         let n = self.graphs[0].agents();
         let alone: Vec<Vec<u32>> = (0..n as u32).map(|j| vec![j]).collect();
         let columns = self.views_of(planned, rounds, delta, &alone)?;
@@ -221,7 +210,7 @@ impl Experiment {
         rounds: u32,
         delta: f64,
         coalitions: &[Vec<u32>],
-    ) -> Result<Vec<Vec<f64>>, Fault> {
+    ) -> Result<Vec<Vec<f64>>, ConfigError> {
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, rounds, &mixing)?;
         let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
@@ -237,21 +226,29 @@ impl Experiment {
         planned: &Planned,
         rounds: u32,
         mixing: &'a Mixing,
-    ) -> Result<Gossip<'a>, Fault> {
+    ) -> Result<Gossip<'a>, ConfigError> {
         let graph = &*self.graphs[0];
         let allotment = |i: usize| {
-            planned.account.allotment(self.stake(i), graph.degree(i)).ok_or_else(no_account)
+            planned.account.allotment(i, self.stake(i), graph.degree(i)).ok_or_else(no_account)
         };
-        let scale = |i: usize, k: usize| Ok::<f64, Fault>(allotment(i)?.noise[k].noise().scale());
+        let scale =
+            |i: usize, k: usize| Ok::<f64, ConfigError>(allotment(i)?.noise[k].noise().scale());
         let rounds = (rounds as usize).min(allotment(0)?.noise.len());
-        let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
+        // Noise that neighbours share is measured by the least own noise of all.
+        let least = |k: usize| {
+            let mut all = (0..graph.agents()).map(|i| scale(i, k));
+            all.try_fold(f64::INFINITY, |least, s| Ok::<f64, ConfigError>(least.min(s?)))
+        };
+        let base =
+            |k: usize| if planned.account.correlated.is_some() { least(k) } else { scale(0, k) };
+        let deviations = (0..rounds).map(base).collect::<Result<Vec<f64>, _>>()?;
         let (mut shifts, mut relative) = (Vec::new(), Vec::new());
         for i in 0..graph.agents() {
             // Agents with more records have less noise and smaller steps. Should the quotient
             // differ by round, the least is what hides.
             let quotients = (0..rounds).map(|k| Ok(scale(i, k)? / deviations[k]));
             let least = quotients
-                .collect::<Result<Vec<f64>, Fault>>()?
+                .collect::<Result<Vec<f64>, ConfigError>>()?
                 .into_iter()
                 .fold(f64::INFINITY, f64::min);
             relative.push(if least.is_finite() { least } else { 1.0 });
@@ -268,17 +265,9 @@ impl Experiment {
     /// sent.
     ///
     /// # Errors
-    /// [`Fault`]: records that cannot be divided.
-    pub fn exposure(&self) -> Result<ExposureReport, Fault> {
-        if self.tied.is_some() {
-            return Err(Fault::at(
-                "problem",
-                "problems with a linear constraint gossip no gradients; there is nothing to reconstruct",
-            ));
-        }
-        if self.layout.is_some() {
-            return Err(Fault::at("data.encoding", NOT_SCOUTED));
-        }
+    /// [`ConfigError`]: records that cannot be divided.
+    pub fn exposure(&self) -> Result<ExposureReport, ConfigError> {
+        rules::check_run(rules::EXPOSURE, self)?;
         let (graph, locals) = (&self.graphs[0], self.locals(0)?);
         let dim = locals.first().map_or(0, LocalObjective::dim);
         let (n, mixing) = (graph.agents(), Mixing::metropolis(graph));
@@ -463,7 +452,7 @@ impl Experiment {
         let neighbours = self.spec.privacy?.neighbours;
         let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
-            let allotment = planned.account.allotment(self.stake(i), graph.degree(i))?;
+            let allotment = planned.account.allotment(i, self.stake(i), graph.degree(i))?;
             let noise = *allotment.noise.first()?;
             let gain = allotment.steps.first()?.l2
                 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
@@ -477,9 +466,7 @@ impl Experiment {
                 let hidden = graph.neighbours(i).iter().filter(|&&j| j as usize != observer);
                 let pairs: Vec<Pair> =
                     hidden.map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
-                let shared = Pairs::new(pairs, correlated.pairwise.correlation)
-                    .known(1, noise, g.len())
-                    .ok()?;
+                let shared = Pairs::new(pairs, correlated.shared_noise()).known(1, g.len()).ok()?;
                 kernel::axpy(1.0 / gain, &shared, &mut released);
             }
             Some(released)

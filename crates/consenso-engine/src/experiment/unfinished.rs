@@ -1,8 +1,9 @@
 //! Going on inside a run: how far one transcript has come, and whether an experiment can go on from
 //! there.
 
-use super::check::{Experiment, Planned, resolved_algorithm};
+use super::check::Experiment;
 use super::pieces::{Part, Place, RecordsDigest};
+use super::planned::{Planned, resolved_algorithm};
 use super::run::Instance;
 use crate::gate::Ledger;
 use crate::model::sha256;
@@ -100,6 +101,9 @@ impl Experiment {
         for agent in 0..graph.agents() {
             text += &format!("{:?};", graph.neighbours(agent));
         }
+        if let Some(directed) = graph.directed() {
+            text += &format!("{directed:?};");
+        }
         let Planned { protocol, timetable, mixing, staleness, sharing, masking, account, .. } =
             planned;
         // Everything an algorithm knows: where its plan depends on the number of rounds, so does
@@ -108,6 +112,9 @@ impl Experiment {
             "{protocol:?} {mixing:?} {staleness} {sharing:?} {masking:?} place {}",
             planned.place
         );
+        if let Some(rate) = account.batch {
+            text += &format!(" batch {rate}");
+        }
         text += &format!(" averages from {}\n", timetable.tail_from.min(round));
         let mut whole =
             round > timetable.rounds || planned.scouted.is_some() || account.correlated.is_some();

@@ -7,9 +7,11 @@
 //! hides it, m of them are hidden as one of m·μ does, so a lower bound on what m records show, over
 //! m, is one on μ.
 
-use super::check::{Experiment, Planned};
+use super::check::Experiment;
+use super::planned::Planned;
+use crate::account::Correlated;
 use crate::audit::{Claimed, Options, Side, audit};
-use crate::fault::Fault;
+use crate::config_error::ConfigError;
 use crate::gate::{Pair, Pairs, RoundNoise, exact};
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
@@ -65,18 +67,16 @@ const DRAWS: usize = 400_000;
 
 /// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to
 /// its smaller end.
-type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
-type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
+type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, ConfigError> + Sync + 'a;
+type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, ConfigError> + Sync + 'a;
 
 impl Experiment {
     /// Attacks the pairwise map of the first algorithm that has one.
     ///
     /// # Errors
-    /// [`Fault`]: there is no map, or noise that cannot be drawn.
-    pub(crate) fn attack_map(&self) -> Result<MapAttack, Fault> {
-        let privacy =
-            self.spec.privacy.ok_or_else(|| Fault::at("privacy", "a map needs [privacy]"))?;
-        let planned = self.linear()?;
+    /// [`ConfigError`]: there is no map, or noise that cannot be drawn.
+    pub(crate) fn attack_map(&self) -> Result<MapAttack, ConfigError> {
+        let (planned, privacy) = self.linear()?;
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, ROUNDS.min(planned.timetable.rounds), &mixing)?;
         let n = gossip.graph.agents();
@@ -94,22 +94,27 @@ impl Experiment {
                 noise.grid(),
                 &mut q,
             )
-            .map_err(Fault::of)?;
+            .map_err(ConfigError::of)?;
             Ok(q.iter().map(|&q| noise.grid().value(q)).collect())
         };
         let shared = |low: u32, high: u32, round: u32, count: usize| {
-            let noise = self.own_noise(planned, 0, round)?;
             let pair = Pair::new(low, high, seed.clone());
-            Pairs::new([pair], gossip.correlation.sqrt())
-                .known(round, noise, count)
-                .map_err(Fault::of)
+            let noise = planned.account.correlated.as_ref().map(Correlated::shared_noise);
+            let noise = noise.ok_or_else(super::trust::no_account)?;
+            Pairs::new([pair], noise).known(round, count).map_err(ConfigError::of)
         };
         let found = attack(&gossip, &own, &shared, privacy.delta, trials, self.spec.seed)?;
         Ok(MapAttack { label: planned.label.clone(), ..found })
     }
 
-    fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, Fault> {
-        let allotment = planned.account.allotment(self.stake(agent), self.graphs[0].degree(agent));
+    fn own_noise(
+        &self,
+        planned: &Planned,
+        agent: usize,
+        round: u32,
+    ) -> Result<RoundNoise, ConfigError> {
+        let degree = self.graphs[0].degree(agent);
+        let allotment = planned.account.allotment(agent, self.stake(agent), degree);
         allotment
             .and_then(|a| a.noise.get(round as usize - 1).copied())
             .ok_or_else(super::trust::no_account)
@@ -150,7 +155,7 @@ fn attack(
     delta: f64,
     trials: u32,
     seed: u64,
-) -> Result<MapAttack, Fault> {
+) -> Result<MapAttack, ConfigError> {
     let (graph, n, rounds) = (gossip.graph, gossip.graph.agents(), gossip.deviations.len());
     // Both sides are drawn at once, one after the other.
     let count = 2 * trials as usize;
@@ -159,7 +164,7 @@ fn attack(
     let drawn: Vec<Vec<f64>> = places
         .par_iter()
         .map(|&(k, i)| own(i, k as u32 + 1, count))
-        .collect::<Result<_, Fault>>()?;
+        .collect::<Result<_, ConfigError>>()?;
     let edges: Vec<(u32, u32)> = if gossip.correlation > 0.0 {
         graph.iter_edges().map(|(a, b)| (a.min(b), a.max(b))).collect()
     } else {
@@ -168,7 +173,7 @@ fn attack(
     let on_edges: Vec<Vec<Vec<f64>>> = edges
         .par_iter()
         .map(|&(a, b)| (1..=rounds as u32).map(|k| shared(a, b, k, count)).collect())
-        .collect::<Result<_, Fault>>()?;
+        .collect::<Result<_, ConfigError>>()?;
     let by_observer = |observer: usize| -> Vec<(u32, f64, f64, bool)> {
         // The observer knows its own noise and that of its edges, and subtracts what became of
         // them.
@@ -278,9 +283,9 @@ mod tests {
             Ok(q.iter().map(|&q| noise.grid().value(q)).collect())
         };
         let edge = |low: u32, high: u32, round: u32, count: usize| {
-            let noise = gaussian(gossip.deviations[round as usize - 1]);
             let pair = Pair::new(low, high, seed.clone());
-            Pairs::new([pair], shared).known(round, noise, count).map_err(Fault::of)
+            let noise = gossip.deviations.iter().map(|sigma| gaussian(sigma * shared)).collect();
+            Pairs::new([pair], noise).known(round, count).map_err(ConfigError::of)
         };
         attack(&gossip, &own, &edge, 1e-6, 6000, 1).unwrap()
     }

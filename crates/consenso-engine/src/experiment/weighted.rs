@@ -90,6 +90,11 @@ fn every_algorithm_finds_the_weighted_optimum() {
         "kind = \"admm\"\naggregation = \"fixed\"\nrounds = 1500",
         "kind = \"extra\"\nrounds = 2500",
         "kind = \"gradient-tracking\"\nrounds = 2500",
+        "kind = \"exact-diffusion\"\nrounds = 2500",
+        "kind = \"nids\"\nrounds = 2500",
+        "kind = \"dlm\"\nrounds = 2500",
+        "kind = \"led\"\nlocal_steps = 3\nrounds = 2500",
+        "kind = \"atc-tracking\"\nlocal_steps = 3\nrounds = 2500",
         "kind = \"consensus-admm\"\nrounds = 1500",
         "kind = \"output-admm\"\nrounds = 1500",
         "kind = \"pp\"\nrounds = 1500",
@@ -153,7 +158,7 @@ fn a_weighted_agent_is_hidden_as_claimed() {
             let said = account.price.as_ref().unwrap().claim.caveats.join(" ");
             (
                 found,
-                account.allotment(experiment.stake(0), 3).unwrap().steps[0].l2
+                account.allotment(0, experiment.stake(0), 3).unwrap().steps[0].l2
                     / experiment.stake(0).weight,
                 said,
             )
@@ -181,10 +186,11 @@ fn an_account_that_forgets_the_weight_is_caught() {
     let heavy =
         checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let plain = checked("", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
-    let step = |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().steps[0].l2;
+    let step =
+        |e: &Experiment| e.planned[0].account.allotment(0, e.stake(0), 3).unwrap().steps[0].l2;
     assert!((step(&heavy) / step(&plain) - 3.25).abs() < 1e-9, "{} {}", step(&heavy), step(&plain));
     let noise = |e: &Experiment| {
-        e.planned[0].account.allotment(e.stake(0), 3).unwrap().noise[0].noise().scale()
+        e.planned[0].account.allotment(0, e.stake(0), 3).unwrap().noise[0].noise().scale()
     };
     assert!((noise(&heavy) / noise(&plain) - 3.25).abs() < 1e-6);
     // Objective perturbation counts the weight in the curvature too.
@@ -195,7 +201,15 @@ fn an_account_that_forgets_the_weight_is_caught() {
             "kind = \"pp\"\nrounds = 5\npenalty = 1.0\nnoise = { gaussian = 1.0 }",
         )
         .unwrap();
-        e.planned[0].account.allotment(e.stake(0), 3).unwrap().price.as_ref().unwrap().claim.epsilon
+        e.planned[0]
+            .account
+            .allotment(0, e.stake(0), 3)
+            .unwrap()
+            .price
+            .as_ref()
+            .unwrap()
+            .claim
+            .epsilon
     };
     assert!(inside("weights = [13, 1, 1, 1]") > 3.0 * inside(""));
 }

@@ -2,6 +2,7 @@
 
 use crate::data::Records;
 use crate::kernel;
+use crate::problem::proportional::Proportional;
 use crate::problem::{self, Loss};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,16 @@ pub struct Metrics {
     /// Mean absolute error. Regression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mae: Option<f64>,
+    /// Mean unit deviance. Counts and amounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviance: Option<f64>,
+    /// Harrell's C: of the pairs of which it is known who had the event first, the share in which that
+    /// one had the higher hazard. Times until an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub c_index: Option<f64>,
+    /// D², the share of the deviance around the mean label that is explained. Counts and amounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub d2: Option<f64>,
 }
 
 /// Records whose predicted probability lies in one tenth of \[0, 1\].
@@ -109,7 +120,20 @@ impl Metrics {
         }
         let metrics = match loss {
             Loss::Softmax { classes } => many(scores, labels, *classes),
+            Loss::Ordinal { classes } => {
+                let odds = Proportional::Odds { classes: *classes };
+                let logs = |m: &[f64]| -> Vec<f64> {
+                    odds.probabilities(m).into_iter().map(libm::log).collect()
+                };
+                let scores: Vec<f64> = scores.chunks_exact(classes - 1).flat_map(logs).collect();
+                many(&scores, labels, *classes)
+            }
+            Loss::Hazards { intervals } => super::survival::figures(*intervals, scores, labels),
             loss if loss.is_logistic() => two(scores, labels, threshold),
+            loss if loss.has_probabilities() => {
+                let odds: Vec<f64> = scores.iter().map(|m| margin_of(loss.mean(*m))).collect();
+                two(&odds, labels, threshold)
+            }
             // The scores of other margins are no log odds.
             loss if loss.is_binary() => Self {
                 log_loss: None,
@@ -117,9 +141,23 @@ impl Metrics {
                 calibration: Vec::new(),
                 ..two(scores, labels, 0.5)
             },
-            _ => numbers(scores, labels),
+            loss => link(loss, scores, labels),
         };
         Some(Self { rows: labels.len(), ..metrics })
+    }
+
+    /// The figures, in the label's own unit, of a model that learned its logarithm: both scores and
+    /// labels are logarithms less `centre`, over `unit`.
+    pub(crate) fn of_logs(
+        scores: &[f64],
+        labels: &[f64],
+        (centre, unit): (f64, f64),
+    ) -> Option<Self> {
+        let back = |logs: &[f64]| -> Vec<f64> {
+            logs.iter().map(|z| libm::exp(centre + unit * z)).collect()
+        };
+        (!labels.is_empty())
+            .then(|| Self { rows: labels.len(), ..numbers(&back(scores), &back(labels)) })
     }
 
     /// Adds the mean accuracy over sites; `sites` says whose record each of these is.
@@ -186,6 +224,9 @@ impl Metrics {
             r2: over(&|m| m.r2),
             rmse: over(&|m| m.rmse),
             mae: over(&|m| m.mae),
+            deviance: over(&|m| m.deviance),
+            c_index: over(&|m| m.c_index),
+            d2: over(&|m| m.d2),
         })
     }
 
@@ -197,6 +238,14 @@ impl Metrics {
         let mut classes = (0..self.confusion.len()).filter(|&class| answered(class));
         let first = classes.next()?;
         (present > 1 && classes.next().is_none()).then_some(first)
+    }
+
+    /// Whether the area under the ROC curve can be told from one half, which records of two classes
+    /// in no order have: by more than three of its standard errors, √((1/n₊ + 1/n₋)/12) there.
+    pub(crate) fn ranks(&self) -> bool {
+        let (Some(auc), [no, yes]) = (self.auc, &self.confusion[..]) else { return false };
+        let of = |row: &Vec<f64>| 1.0 / row.iter().sum::<f64>();
+        auc > 0.5 + 3.0 * ((of(no) + of(yes)) / 12.0).sqrt()
     }
 }
 
@@ -332,6 +381,23 @@ fn many(scores: &[f64], labels: &[f64], classes: usize) -> Metrics {
         loss += top + libm::log(total) - scores[y as usize];
     }
     Metrics { log_loss: Some(loss / labels.len() as f64), ..of_confusion(confusion) }
+}
+
+/// The figures of means that scores stand for, with the deviance where the loss is half of one.
+fn link(loss: &Loss, scores: &[f64], labels: &[f64]) -> Metrics {
+    let answers: Vec<f64> = scores.iter().map(|m| loss.mean(*m)).collect();
+    let count = labels.len() as f64;
+    let deviance = |margin: &dyn Fn(usize) -> f64| {
+        let each = labels.iter().enumerate().map(|(j, &y)| loss.deviance(margin(j), y));
+        each.sum::<Option<f64>>().map(|total| total / count)
+    };
+    let middle = loss.margin_of(labels.iter().sum::<f64>() / count);
+    let (found, alone) = (deviance(&|j| scores[j]), deviance(&|_| middle));
+    Metrics {
+        deviance: found,
+        d2: found.zip(alone).filter(|both| both.1 > 0.0).map(|(found, alone)| 1.0 - found / alone),
+        ..numbers(&answers, labels)
+    }
 }
 
 fn numbers(answers: &[f64], labels: &[f64]) -> Metrics {

@@ -15,16 +15,27 @@
 //! # Ok::<(), consenso::model::ModelError>(())
 //! ```
 
+mod inference;
 mod metrics;
 mod npz;
 mod onnx;
 pub(crate) mod sha256;
+mod survival;
+mod table;
 
+pub(crate) use inference::Found;
+pub(crate) use inference::Spread;
+pub use inference::{
+    BetweenSites, Estimate, Inference, SurvivalPoint, WaldTest, chi_squared_above,
+};
 pub use metrics::{CalibrationBin, Metrics, probability, softmax};
 pub(crate) use metrics::{best_class, margin_of};
 pub use npz::{Array, npz};
+pub use table::TableFormat;
 
-use crate::data::{Encoder, Records, Schema, Task};
+use crate::data::scouted::in_intervals;
+use crate::data::{Column, Encoder, Encoding, Kind, Label, Records, Schema, Task};
+use crate::problem::proportional::Proportional;
 use crate::problem::{self, Constraint, Loss};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +89,10 @@ pub struct Model {
     /// The mean of all agents' weights: one a feature; for C classes C times as many, class after
     /// class. Empty where agents have variables of their own.
     pub weights: Vec<f64>,
+    /// The standard deviation that the noise of training alone gives each weight; empty where it is
+    /// not known, or nothing was noised. Sampling error comes on top.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weight_noise: Vec<f64>,
     /// The weights of each agent, where they differ from the mean; empty where all are the same or
     /// there are very many numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,6 +100,9 @@ pub struct Model {
     /// What every weight means on the scale of the original columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coefficients: Vec<Coefficient>,
+    /// Standard errors, intervals and p-values, where the study asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference: Option<Inference>,
     /// The privacy claim it was trained under; absent if nobody was protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimNote>,
@@ -151,11 +169,59 @@ pub struct Coefficient {
     /// against its absence), before rows are scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
+    /// The standard deviation that noise alone gives `weight`, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+    /// The standard deviation that noise alone gives `per_unit`, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_unit_noise: Option<f64>,
     /// e to `per_unit`: by how much one unit multiplies the odds of the positive class. Where rows
     /// are divided by their norm, its two ends over all norms that records can have; absent where
-    /// that says nothing.
+    /// that says nothing, and where noise could turn the sign of `per_unit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odds_ratio: Option<(f64, f64)>,
+    /// e to `per_unit` of a count or an amount: by how much one unit multiplies its mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_ratio: Option<(f64, f64)>,
+    /// e to `per_unit` of hazards: by how much one unit multiplies the rate of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hazard_ratio: Option<(f64, f64)>,
+    /// What one unit of the column adds to the score, with its uncertainty, where the study asked
+    /// for standard errors.
+    #[serde(flatten)]
+    pub inferred: Option<Inferred>,
+}
+
+/// The uncertainty of a coefficient.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inferred {
+    /// The level of the interval.
+    pub level: f64,
+    /// The estimate in units of the column; `None` where it is refused.
+    pub estimate: Option<f64>,
+    /// Its standard error.
+    pub std_error: Option<f64>,
+    /// The lower end of its interval.
+    pub low: Option<f64>,
+    /// The upper end of its interval.
+    pub high: Option<f64>,
+    /// The p-value of the hypothesis that it is zero.
+    pub p: Option<f64>,
+    /// How it varies between sites, where these are a sample of sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_sites: Option<BetweenSites>,
+    /// Why nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl Inferred {
+    fn of(level: f64, estimate: &Estimate) -> Self {
+        let Estimate { estimate, std_error, low, high, p, between_sites, ref refused, .. } =
+            *estimate;
+        let refused = refused.clone();
+        Self { level, estimate, std_error, low, high, p, between_sites, refused }
+    }
 }
 
 /// Why a file is not a model.
@@ -222,6 +288,9 @@ impl Model {
             ));
         }
         let length = self.loss.map_or(1, |l| l.outputs()) * self.features.len();
+        if !self.weight_noise.is_empty() && self.weight_noise.len() != self.weights.len() {
+            return fail("it has noise for another number of weights".into());
+        }
         for (name, weights) in self.every() {
             // Agents with costs may have fewer variables than others.
             if weights.len() != length && !(self.loss.is_none() && weights.len() <= length) {
@@ -295,14 +364,28 @@ impl Model {
         weights: &[f64],
         threshold: f64,
     ) -> Result<Vec<Answer>, ModelError> {
-        let (_, _, loss) = self.applicable()?;
+        let (schema, encoder, loss) = self.applicable()?;
         let scores = problem::scores(loss, records, weights);
+        let range = range_of_answers(schema, encoder);
         let class =
             |index: usize| Prediction::Class(self.classes.get(index).cloned().unwrap_or_default());
         let cut = margin_of(threshold);
         Ok(scores
             .chunks_exact(loss.outputs())
             .map(|scores| match loss {
+                // The probability of an event within all intervals, and to be without it at the end
+                // of each.
+                Loss::Hazards { intervals } => {
+                    let hazards = Proportional::Hazards { intervals: *intervals };
+                    let probabilities = hazards.probabilities(scores);
+                    let last = probabilities.last().copied().unwrap_or(1.0);
+                    Answer { prediction: Prediction::Number(1.0 - last), probabilities }
+                }
+                Loss::Ordinal { classes } => {
+                    let probabilities =
+                        Proportional::Odds { classes: *classes }.probabilities(scores);
+                    Answer { prediction: class(best_class(&probabilities)), probabilities }
+                }
                 Loss::Softmax { .. } => {
                     Answer { prediction: class(best_class(scores)), probabilities: softmax(scores) }
                 }
@@ -310,16 +393,53 @@ impl Model {
                     prediction: class(usize::from(scores[0] > cut)),
                     probabilities: vec![probability(scores[0])],
                 },
+                loss if loss.has_probabilities() => Answer {
+                    prediction: class(usize::from(loss.mean(scores[0]) > threshold)),
+                    probabilities: vec![loss.mean(scores[0])],
+                },
                 // The scores of other margins are no log odds.
                 loss if loss.is_binary() => Answer {
                     prediction: class(usize::from(scores[0] > 0.0)),
                     probabilities: Vec::new(),
                 },
-                _ => {
-                    Answer { prediction: Prediction::Number(scores[0]), probabilities: Vec::new() }
-                }
+                _ if schema.has_log_label() => Answer {
+                    prediction: Prediction::Number(libm::exp(scores[0]).clamp(range.0, range.1)),
+                    probabilities: Vec::new(),
+                },
+                loss => Answer {
+                    prediction: Prediction::Number(loss.mean(scores[0]).clamp(range.0, range.1)),
+                    probabilities: Vec::new(),
+                },
             })
             .collect())
+    }
+
+    /// How it does on encoded records whose labels are all known, in their own unit; `None` of no
+    /// records.
+    #[must_use]
+    pub fn judge(&self, records: &Records, weights: &[f64], threshold: f64) -> Option<Metrics> {
+        let loss = self.loss.as_ref()?;
+        let mut scores = problem::scores(loss, records, weights);
+        if let (Some(schema), Some(encoder)) = (&self.schema, &self.encoder)
+            && schema.has_log_label()
+        {
+            // Answers stay within the label's range, as in `answers`.
+            let (least, most) = range_of_answers(schema, encoder);
+            if least > 0.0 {
+                let ends = (libm::log(least), libm::log(most));
+                scores.iter_mut().for_each(|s| *s = s.clamp(ends.0, ends.1));
+            }
+            return Metrics::of_logs(&scores, records.labels(), (0.0, 1.0));
+        }
+        let times = self.inference.as_ref().map_or(&[][..], |i| &i.times);
+        if times.is_empty() {
+            return Metrics::of_scores(loss, &scores, records.labels(), threshold);
+        }
+        // Times are judged as they were trained on: counted in intervals.
+        let part = [times, &[0.0, 0.0]].concat();
+        let counted = |y: &f64| in_intervals(&part, y.abs()).copysign(*y);
+        let labels: Vec<f64> = records.labels().iter().map(counted).collect();
+        Metrics::of_scores(loss, &scores, &labels, threshold)
     }
 
     /// Every weight of the mean model explained, largest effect first.
@@ -335,7 +455,10 @@ impl Model {
     pub fn explain(&self) -> Vec<Coefficient> {
         let units = self.encoder.as_ref().map(Encoder::units);
         let norms = self.encoder.as_ref().zip(self.schema.as_ref()).and_then(|(e, s)| e.norms(s));
-        let binary = self.loss.is_some_and(|l| l.is_logistic());
+        let ordered = matches!(self.loss, Some(Loss::Ordinal { .. }));
+        let hazards = matches!(self.loss, Some(Loss::Hazards { .. }));
+        let binary = ordered || self.loss.is_some_and(|l| l.is_logistic());
+        let rates = self.loss.is_some_and(|l| l.has_log_link());
         let unscaled = self.encoder.as_ref().is_some_and(|e| !e.unit_rows());
         let one = |(index, &weight): (usize, &f64)| {
             let (class, feature) = (index / self.features.len(), index % self.features.len());
@@ -349,16 +472,115 @@ impl Model {
                 _ => None,
             };
             let is_bias = self.intercept.as_deref() == Some(&*self.features[feature]);
+            let name = self.intercept_name(class).filter(|_| is_bias);
+            let name = name.unwrap_or(&self.features[feature]);
+            let noise = self.weight_noise.get(index).copied();
+            let says = |_: &f64| !is_bias && self.sign_is_known(index);
             Coefficient {
-                feature: self.features[feature].clone(),
-                class: (self.loss.is_some_and(|l| l.outputs() > 1))
+                feature: name.to_owned(),
+                class: (!ordered && !hazards && self.loss.is_some_and(|l| l.outputs() > 1))
                     .then(|| self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())),
                 weight,
                 per_unit,
-                odds_ratio: per_unit.filter(|_| binary && !is_bias).and_then(ratio),
+                noise,
+                per_unit_noise: noise
+                    .zip(units.as_ref())
+                    .map(|(noise, units)| noise * units[feature].abs()),
+                odds_ratio: per_unit.filter(|c| binary && says(c)).and_then(ratio),
+                rate_ratio: per_unit.filter(|c| rates && says(c)).and_then(ratio),
+                hazard_ratio: per_unit.filter(|c| hazards && says(c)).and_then(ratio),
+                inferred: self.inference.as_ref().and_then(|i| {
+                    let found = i.of_feature(name)?;
+                    Some(Inferred::of(i.level, found))
+                }),
             }
         };
-        self.weights.iter().enumerate().map(one).collect()
+        // Scores of one slope and several intercepts have their slopes once.
+        let once = |(index, _): &(usize, &f64)| {
+            let (class, feature) = (index / self.features.len(), index % self.features.len());
+            !(ordered || hazards) || class == 0 || feature + 1 == self.features.len()
+        };
+        self.weights.iter().enumerate().filter(once).map(one).collect()
+    }
+
+    /// What one of several intercepts is called.
+    fn intercept_name(&self, block: usize) -> Option<&str> {
+        let loss = self.loss?.proportional()?;
+        let coefficients = &self.inference.as_ref()?.coefficients;
+        let first = coefficients.len().checked_sub(loss.intercepts())?;
+        Some(&coefficients.get(first + block)?.feature)
+    }
+
+    /// The survival curve of a record, where the model is one of hazards whose coefficients all have
+    /// estimates. Columns that are not given have their middle, categories their reference level.
+    ///
+    /// # Errors
+    /// A column or level that the model does not have.
+    pub fn survival(
+        &self,
+        given: &[(&str, &str)],
+    ) -> Result<Option<Vec<SurvivalPoint>>, ModelError> {
+        let (schema, encoder, _) = self.applicable()?;
+        let mut values: Vec<(String, f64)> = Vec::new();
+        for (column, centre) in schema.features().zip(encoder.centres()) {
+            values.extend(centre.map(|centre| (column.name.clone(), centre)));
+        }
+        for (name, text) in given {
+            let column = schema.features().find(|c| c.name == *name);
+            let level = format!("{name}={text}");
+            let known = |c: &Column| match &c.kind {
+                Kind::Categorical { categories } => categories.iter().any(|c| c == text),
+                _ => text.parse::<f64>().is_ok_and(f64::is_finite),
+            };
+            match (column.filter(|c| known(c)), text.parse()) {
+                (None, _) => {
+                    let text = format!("{level} is no column with such a value");
+                    return Err(ModelError::NotApplicable(text));
+                }
+                (Some(Column { kind: Kind::Categorical { .. }, .. }), _) => {
+                    values.push((level, 1.0));
+                }
+                (Some(_), Ok(number)) => {
+                    values.retain(|v| v.0 != *name);
+                    values.push(((*name).to_owned(), number));
+                }
+                _ => {}
+            }
+        }
+        let values: Vec<(&str, f64)> = values.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        Ok(self.inference.as_ref().and_then(|i| i.survival(&values)))
+    }
+
+    /// Whether noise is unlikely to have turned the sign of a weight: nothing was noised, or the
+    /// weight is at least twice what noise alone gives it.
+    fn sign_is_known(&self, index: usize) -> bool {
+        if let Some(inference) = &self.inference {
+            let found = inference.of_feature(&self.features[index % self.features.len()]);
+            return found.is_some_and(|e| e.refused.is_none());
+        }
+        match self.weight_noise.get(index) {
+            Some(noise) => self.weights[index].abs() >= 2.0 * noise,
+            None => self.claim.is_none(),
+        }
+    }
+
+    /// What a reader of weights must know before publishing them; `None` where nothing was noised.
+    #[must_use]
+    pub fn noise_words(&self) -> Option<String> {
+        self.claim.as_ref().filter(|_| self.inference.is_none())?;
+        let ratio = if self.loss.is_some_and(|l| l.is_logistic()) { "odds ratio" } else { "ratio" };
+        Some(if self.weight_noise.is_empty() {
+            format!(
+                "These weights hold noise of an amount that is not known for {}: no {ratio} is given, and none should be published. \
+                 kind = \"dgd\" on scouted columns says how much noise is in each weight.",
+                self.study.algorithm
+            )
+        } else {
+            format!(
+                "± is the standard deviation that the privacy noise alone gives a weight; sampling error comes on top, so these are no \
+                 confidence intervals. No {ratio} is given where noise could have turned the sign (a weight below 2 ±)."
+            )
+        })
     }
 
     /// The arrays of the `.npz` beside the file: `model`, the mean, and `agents`, one row per
@@ -387,7 +609,7 @@ impl Model {
 
 /// SHA-256 of a text, in hexadecimal: how a model names its study.
 #[must_use]
-pub(crate) fn fingerprint(text: &str) -> String {
+pub fn fingerprint(text: &str) -> String {
     sha256::hex(text.as_bytes())
 }
 
@@ -403,4 +625,12 @@ pub fn file_stem(label: &str) -> String {
     }
     let stem = stem.trim_matches('-');
     if stem.is_empty() { "model".into() } else { stem.chars().take(80).collect() }
+}
+
+/// What answers stay within: labels of scouted records are counted within their range.
+fn range_of_answers(schema: &Schema, encoder: &Encoder) -> (f64, f64) {
+    match schema.label() {
+        Label::Range { min, max } if encoder.encoding() == Encoding::Scouted => (*min, *max),
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    }
 }

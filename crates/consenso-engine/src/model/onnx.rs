@@ -141,6 +141,11 @@ impl Model {
     pub fn to_onnx(&self, agent: Option<&str>) -> Result<Vec<u8>, ModelError> {
         let (schema, encoder, loss) = self.applicable()?;
         let weights = self.weights_of(agent)?;
+        if loss.proportional().is_some() || encoder.has_offset() {
+            return Err(ModelError::NotApplicable(
+                "models of hazards, of ordered classes and with exposures are not written as ONNX: use `consenso predict`".into(),
+            ));
+        }
         let mut graph = Graph::default();
         let (pieces, dim) = (encoder.pieces(schema), encoder.dim());
         // Rows of the map from clamped numbers and one-hot words to features.
@@ -209,21 +214,44 @@ impl Model {
         let transposed: Vec<f64> =
             (0..dim).flat_map(|l| (0..outputs).map(move |c| weights[c * dim + l])).collect();
         graph.doubles("weights", &[dim, outputs], &transposed);
-        let scores = if loss.classifies() { "scores" } else { "prediction" };
+        let (least, most) = super::range_of_answers(schema, encoder);
+        let within = (least.is_finite() && most.is_finite()).then_some((least, most));
+        let answers = if within.is_some() { "answer" } else { "prediction" };
+        let logs = loss.has_log_link() || schema.has_log_label();
+        let scores = if loss.classifies() || logs { "scores" } else { answers };
         graph.node("MatMul", &[row, "weights"], scores, &[]);
-        self.finish(&mut graph, loss);
+        self.finish(&mut graph, loss, within, logs);
         Ok(self.onnx_file(&graph, agent))
     }
 
     /// From scores to answers.
-    fn finish(&self, graph: &mut Graph, loss: &Loss) {
+    fn finish(&self, graph: &mut Graph, loss: &Loss, within: Option<(f64, f64)>, logs: bool) {
         if !loss.classifies() {
+            let answers = if within.is_some() { "answer" } else { "prediction" };
+            if logs {
+                graph.node("Exp", &["scores"], answers, &[]);
+            }
+            if let Some((least, most)) = within {
+                graph.doubles("least answer", &[], &[least]);
+                graph.doubles("most answer", &[], &[most]);
+                graph.node("Clip", &["answer", "least answer", "most answer"], "prediction", &[]);
+            }
             graph.outputs.push(value("prediction", DOUBLE, 1));
             return;
         }
         let classes = loss.outputs();
         if classes == 1 {
-            graph.node("Sigmoid", &["scores"], "probability", &[]);
+            if let Loss::Probit { .. } = loss {
+                graph.doubles("root", &[1], &[std::f64::consts::SQRT_2]);
+                graph.doubles("one", &[1], &[1.0]);
+                graph.doubles("half", &[1], &[0.5]);
+                graph.node("Div", &["scores", "root"], "deviations", &[]);
+                graph.node("Erf", &["deviations"], "balance", &[]);
+                graph.node("Add", &["balance", "one"], "double", &[]);
+                graph.node("Mul", &["double", "half"], "probability", &[]);
+            } else {
+                graph.node("Sigmoid", &["scores"], "probability", &[]);
+            }
             graph.doubles("cut", &[1], &[margin_of(self.threshold.unwrap_or(0.5))]);
             graph.node("Greater", &["scores", "cut"], "above", &[]);
             graph.node("Cast", &["above"], "class", &[("to", Attribute::Int(INT64))]);

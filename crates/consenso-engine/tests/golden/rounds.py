@@ -326,6 +326,180 @@ def gradient_tracking():
     ]
 
 
+def exact_methods():
+    """Models of four rounds in the form of the papers; the noise of a message is NOISE in every round."""
+    w, x0, rounds = metropolis(), X, 4
+    half = (np.eye(N) + w) / 2
+
+    def run(first, step):
+        """The models after every round, from a state and what makes the next one of it."""
+        models, state = [], first
+        for k in range(rounds):
+            state = step(k, state)
+            models.append(state[0])
+        return models
+
+    def recursion(first_mixing):
+        def step(k, state):
+            x, before = state
+            message = x - alpha * gradients(x) if k == 0 else 2 * x - before - alpha * (gradients(x) - gradients(before))
+            return (first_mixing if k == 0 else half) @ (message + NOISE), x
+        return step
+
+    def diffusion(_, state):
+        (x,) = state
+        return (w @ (x - eta * gradients(x) + NOISE),)
+
+    def dlm(_, state):
+        x, dual = state
+        away = lambda v: np.array([DEGREES[i] * v[i] - neighbour_sum(i, v) for i in range(N)])
+        weight = (2 * c * np.array(DEGREES) + rho)[:, None]
+        x = x - (gradients(x) + c * away(x) + dual) / weight + NOISE
+        return x, dual + c * away(x)
+
+    def led(_, state):
+        x, y = state
+        phi = x.copy()
+        for _ in range(tau):
+            phi = phi - alpha * gradients(phi) - beta * y
+        phi = phi + NOISE
+        x = w @ phi
+        return x, y + phi - x
+
+    def k_gt(_, state):
+        x, correction = state
+        end = x.copy()
+        for _ in range(tau):
+            end = end - alpha * (gradients(end) + correction)
+        z = (x - end) / (tau * alpha) + NOISE
+        return w @ (x - tau * alpha * z), correction - z + w @ z
+
+    def tracking(k, state):
+        x, y, before = state
+        x = w @ (x - eta * y)
+        # y has the noise of its own round alone: this round's comes in, the last one's goes out.
+        return x, w @ y + gradients(x) - before + NOISE - NOISE, gradients(x)
+
+    eta, alpha, c, rho, beta, cases = 0.4, 0.3, 0.5, 1.5, 0.4, []
+    zero = np.zeros_like(X)
+    common = {"mixing": w, "noise": NOISE, "x": X}
+    cases.append(case("diffusion", "x+ = W (x - eta grad(x) + noise)", {**common, "step": eta}, {"rounds": run((x0,), diffusion)}))
+    text = "x+ = (I+W)/2 (2 x - x_before - a (grad(x) - grad(x_before)) + noise), "
+    cases.append(case("exact-diffusion", text + "x1 = (I+W)/2 (x0 - a grad(x0) + noise)", {**common, "step": alpha},
+                      {"rounds": run((x0, x0), recursion(half))}))
+    cases.append(case("nids", text + "x1 = x0 - a grad(x0) + noise", {**common, "step": alpha},
+                      {"rounds": run((x0, x0), recursion(np.eye(N)))}))
+    cases.append(case("dlm", "x+ = x - (grad(x) + c sum_j (x_i - x_j) + dual)/(2 c n_i + rho) + noise; dual+ = dual + c sum_j (x_i+ - x_j+)",
+                      {**common, "penalty": c, "proximity": rho}, {"rounds": run((x0, zero), dlm)}))
+    for tau in (1, 3):
+        cases.append(case(f"led-{tau}", "phi: tau times phi - a grad(phi) - beta y from x, + noise; x+ = W phi; y+ = y + phi - x+",
+                          {**common, "step": alpha, "dual_step": beta, "local_steps": tau}, {"rounds": run((x0, zero), led)}))
+        cases.append(case(f"k-gt-{tau}", "z = (x - end of tau local steps)/(tau a) + noise; c+ = c - z + W z; x+ = W (x - tau a z)",
+                          {**common, "step": alpha, "local_steps": tau}, {"rounds": run((x0, zero), k_gt)}))
+    cases.append(case("atc-tracking", "x+ = W (x - eta y); y+ = W y + grad(x+) - grad(x) + noise+ - noise, y0 = grad(x0) + noise",
+                      {**common, "step": eta}, {"rounds": run((x0, gradients(x0) + NOISE, gradients(x0)), tracking)}))
+    return cases
+
+
+LINKS = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (3, 1)]  # from, to: strongly connected, hears and is heard differ
+
+
+def pushed():
+    """What everybody hands out adds up to one: agent j keeps 1/(1 + those who hear it) and sends as much to each of them."""
+    out = [sum(a == j for a, _ in LINKS) for j in range(N)]
+    p = np.diag([1 / (1 + o) for o in out])
+    for a, b in LINKS:
+        p[b, a] = 1 / (1 + out[a])
+    assert np.allclose(p.sum(axis=0), 1) and not np.allclose(p.sum(axis=1), 1)
+    return p
+
+
+def directed_methods():
+    """Models of four rounds over links that lead one way; the noise of a message is NOISE in every round."""
+    p, eta, alpha = pushed(), 0.4, 0.3
+    x, w, rounds = X.copy(), np.ones((N, 1)), []
+    for _ in range(4):
+        z = x / w
+        x, w = p @ (x - eta * gradients(z) + NOISE), p @ w
+        rounds.append(x / w)
+    push_sum = case("push-sum", "x+ = P (x - eta grad(z) + noise); w+ = P w; z = x/w", {"links": LINKS, "shares": p, "step": eta,
+                    "noise": NOISE, "x": X}, {"rounds": rounds})
+    u, v, x, y, rounds = X.copy(), np.ones((N, 1)), X.copy(), gradients(X) + NOISE, []
+    for _ in range(4):
+        u, v = p @ (u - alpha * y), p @ v
+        new = u / v
+        y, x = p @ y + gradients(new) - gradients(x) + NOISE - NOISE, new
+        rounds.append(x)
+    text = "u+ = P (u - a y); v+ = P v; x+ = u+/v+; y+ = P y + grad(x+) - grad(x) + noise+ - noise, y0 = grad(x0) + noise"
+    return [push_sum, case("push-diging", text, {"links": LINKS, "shares": p, "step": alpha, "noise": NOISE, "x": X}, {"rounds": rounds})]
+
+
+def top_k(v, count):
+    """The numbers of largest size of every row, zero elsewhere."""
+    out = np.zeros_like(v)
+    for row, kept in zip(v, out):
+        largest = np.argsort(-np.abs(row), kind="stable")[:count]
+        kept[largest] = row[largest]
+    return out
+
+
+def signs(v):
+    return np.where(v < 0, -1, 1) * np.abs(v).mean(axis=1, keepdims=True)
+
+
+def compressed_methods():
+    """Models of four rounds with compressed messages; the noise of a message is NOISE in every round, before compression."""
+    w, eta, gamma, alpha, cases = metropolis(), 0.4, 0.6, 0.5, []
+    for name, compress in [("top-k", lambda v: top_k(v, 2)), ("sign", signs)]:
+        x, copy, rounds = X.copy(), X.copy(), []
+        for _ in range(4):
+            half = x - eta * gradients(x) + NOISE
+            copy = copy + compress(half - copy)
+            x = half + gamma * (w @ copy - copy)
+            rounds.append(x)
+        cases.append(case(f"choco-{name}", "h = x - eta grad(x) + noise; c+ = c + C(h - c); x+ = h + gamma (W c+ - c+), c0 = x0",
+                          {"mixing": w, "step": eta, "consensus_step": gamma, "noise": NOISE, "x": X}, {"rounds": rounds}))
+        x, base, dual, rounds = X.copy(), np.zeros_like(X), np.zeros_like(X), []
+        for _ in range(4):
+            slope = gradients(x)
+            y = x - eta * slope - eta * dual + NOISE
+            sent = base + compress(y - base)
+            base = (1 - alpha) * base + alpha * sent
+            dual = dual + gamma / (2 * eta) * (sent - w @ sent)
+            x = x - eta * slope + NOISE - eta * dual
+            rounds.append(x)
+        cases.append(case(f"lead-{name}", "y = x - eta grad(x) - eta d + noise; s = h + C(y - h); h+ = (1-a) h + a s; d+ = d + gamma/(2 eta) (s - W s); "
+                          "x+ = x - eta grad(x) + noise - eta d+, h0 = d0 = 0",
+                          {"mixing": w, "step": eta, "consensus_step": gamma, "memory_step": alpha, "noise": NOISE, "x": X}, {"rounds": rounds}))
+    return cases
+
+
+def more_exact_methods():
+    """Aug-DGM has two exchanges per gradient, and its models after each; ProxSkip so many steps before an exchange as are said."""
+    w, eta, alpha, beta, chi, steps = metropolis(), 0.4, 0.2, 0.3, 1.5, [2, 1, 3, 1]
+    x, y, before, rounds = X.copy(), gradients(X) + NOISE, gradients(X), []
+    for _ in range(3):
+        rounds.append(x)
+        x = w @ (x - eta * y)
+        rounds.append(x)
+        # The tracker has the noise of its own round alone: this one's comes in, the last one's goes out.
+        y, before = w @ (y + gradients(x) - before + NOISE - NOISE), gradients(x)
+    aug_dgm = case("aug-dgm", "x+ = W (x - eta y); y+ = W (y + grad(x+) - grad(x) + noise+ - noise), y0 = grad(x0) + noise",
+                   {"mixing": w, "step": eta, "noise": NOISE, "x": X}, {"rounds": rounds})
+    x, y, rounds = X.copy(), np.zeros_like(X), []
+    for count in steps:
+        z = x
+        for _ in range(count):
+            z = z - alpha * gradients(z) - y
+        z = z + NOISE
+        x = z - (z - w @ z) / (2 * chi)
+        y = y + beta * (z - x)
+        rounds.append(x)
+    text = "z - a grad(z) - y so many times from x, + noise; x+ = z - (z - W z)/(2 chi); y+ = y + beta (z - x+)"
+    return [aug_dgm, case("proxskip", text, {"mixing": w, "step": alpha, "dual_step": beta, "chi": chi, "steps": steps, "noise": NOISE, "x": X},
+                          {"rounds": rounds})]
+
+
 def coordinate_descent():
     """Every agent changes the same coordinate a round: at v = W x, all others held."""
     w, eta, order, x = metropolis(), 0.9, [2, 0, 3, 1, 1, 3], X.copy()
@@ -433,7 +607,7 @@ def rows(value, indent=0):
 
 
 def main():
-    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + coordinate_descent() + private_baselines()
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + exact_methods() + directed_methods() + compressed_methods() + more_exact_methods() + coordinate_descent() + private_baselines()
     for entry in cases:
         if "next_duals" in entry["outputs"]:
             assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]

@@ -328,7 +328,10 @@ fn specifications_read_as_the_experiment_file_writes_them() {
             GraphSpec::SmallWorld { degree: 4, rewire: 0.1 },
         ),
         ("kind = 'regular'\ndegree = 3", GraphSpec::Regular { degree: 3 }),
-        ("kind = 'file'\npath = 'a.txt'", GraphSpec::File { path: "a.txt".into() }),
+        (
+            "kind = 'file'\npath = 'a.txt'",
+            GraphSpec::File { path: "a.txt".into(), directed: false },
+        ),
     ];
     for (text, expected) in cases {
         let spec: GraphSpec = toml::from_str(text).unwrap();
@@ -342,11 +345,12 @@ fn specifications_read_as_the_experiment_file_writes_them() {
         "kind = 'ring'\nedges = 3",
         "kind = 'random'",
         "kind = 'random'\nedges = -1",
-        "kind = 'hypercube'",
+        "kind = 'torus'",
         "edges = 3",
     ] {
         assert!(toml::from_str::<GraphSpec>(bad).is_err(), "{bad}");
     }
-    let error = GraphSpec::File { path: "a.txt".into() }.build(3, &1.into()).unwrap_err();
+    let error =
+        GraphSpec::File { path: "a.txt".into(), directed: false }.build(3, &1.into()).unwrap_err();
     assert_eq!(error.to_string(), "the edge list a.txt has not been read");
 }

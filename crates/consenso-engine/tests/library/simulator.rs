@@ -5,20 +5,25 @@ use crate::common;
 
 use common::Door;
 use consenso_engine::agent::{
-    AbsenceError, Agent, Checkpoint, Effect, JoinError, Message, Refusal, RestoreError, Timetable,
+    AbsenceError, Agent, Checkpoint, Effect, JoinError, Message, Player, Refusal, RestoreError,
+    Timetable,
 };
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::gate::{Noise, Round, StopReason};
+use consenso_engine::gate::{Batches, Noise, Round, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
-    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation,
-    Extra, GradientDescent, GradientTracking, KINDS, MixRule, Muffliato, NeighbourhoodDescent,
-    Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Schedule,
+    Admm, Aggregation, AtcTracking, AugDgm, Choco, Compressor, ConsensusAdmm, CoordinateDescent,
+    Decor, Dgd, Diffusion, Dlm, DualVariablePerturbation, ExactDiffusion, Extra, GradientDescent,
+    GradientTracking, KINDS, Lead, Led, MixRule, Muffliato, NeighbourhoodDescent, Nids, Order,
+    OutputAdmm, Pdop, PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
 };
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
 use std::sync::Arc;
+
+/// Records of an agent, where the number is told to its gate.
+const RECORDS: usize = 8;
 
 /// Everything a run needs but its driver.
 struct Setting {
@@ -30,6 +35,8 @@ struct Setting {
     door: Door,
     seed: Seed,
     mix: MixRule,
+    /// The chance of a record to be drawn for a round.
+    batch: Option<f64>,
 }
 
 /// What two drivers must agree on: every release by round and agent, and every model, as bits.
@@ -83,13 +90,21 @@ impl Setting {
             door: Door::Noisy { noise, budget: None },
             seed,
             mix: MixRule::Average,
+            batch: None,
         }
     }
 
-    fn players(&self) -> Vec<consenso_engine::agent::Player> {
+    fn players(&self) -> Vec<Player> {
         let all =
             common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed);
-        all.into_iter().map(|player| player.with_mixing(self.mix)).collect()
+        let batches = self.batch.map(|rate| Batches { rate, records: RECORDS });
+        let drawing = |player: Player| {
+            let gate = player.gate().clone().with_batches(batches);
+            let (local, protocol) = (player.local().clone(), Arc::clone(&self.protocol));
+            Player::new(local, protocol, Arc::new(self.timetable.clone()), gate)
+                .with_mixing(self.mix)
+        };
+        all.into_iter().map(drawing).collect()
     }
 
     fn agents(&self) -> Vec<Agent> {
@@ -157,6 +172,29 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(Muffliato::new(0.9, 2)),
         Arc::new(Extra { step: Some(0.3) }),
         Arc::new(GradientTracking { step: step() }),
+        Arc::new(AtcTracking { step: Some(0.2), local_steps: 2 }),
+        Arc::new(Diffusion { step: step() }),
+        Arc::new(ExactDiffusion { step: Some(0.3) }),
+        Arc::new(Nids { step: Some(0.3) }),
+        Arc::new(Dlm { penalty: Some(0.3), proximity: Some(2.0) }),
+        Arc::new(Led { step: Some(0.2), dual_step: Some(0.3), local_steps: 2 }),
+        Arc::new(PushSum { step: step() }),
+        Arc::new(PushDiging { step: Some(0.2) }),
+        Arc::new(Choco { step: step(), consensus_step: Some(0.4), ..Choco::default() }),
+        Arc::new(Lead {
+            step: Some(0.3),
+            consensus_step: Some(0.4),
+            memory_step: Some(0.4),
+            compression: Compressor::Sign,
+            ..Lead::default()
+        }),
+        Arc::new(AugDgm::new(0.3)),
+        Arc::new(ProxSkip {
+            step: Some(0.2),
+            dual_step: Some(0.3),
+            probability: Some(0.5),
+            ..ProxSkip::default()
+        }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
         Arc::new(PenaltyPerturbation {
             penalty: Some(Schedule::geometric(0.4, 1.1)),
@@ -232,6 +270,21 @@ fn messages_and_lockstep_agree_bit_for_bit() {
                 agree(&setting);
             }
         }
+    }
+}
+
+/// Samples are drawn from a stream of the agent and the round, whoever drives it.
+#[test]
+fn batches_are_the_same_over_messages_and_in_lockstep() {
+    for protocol in protocols().into_iter().filter(|p| p.capabilities().batches) {
+        let [_, _, timetable] = timetables();
+        let mut setting = Setting::new(protocol, 6, RECORDS, 3, timetable);
+        let whole = setting.lockstep();
+        setting.batch = Some(0.3);
+        agree(&setting);
+        assert_ne!(setting.lockstep().transcript, whole.transcript, "some records are left out");
+        setting.batch = Some(1.0);
+        assert_eq!(setting.lockstep().transcript, whole.transcript, "all records are drawn");
     }
 }
 

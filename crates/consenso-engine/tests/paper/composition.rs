@@ -56,6 +56,24 @@ fn pld_agrees_with_dp_accounting() {
 }
 
 #[test]
+fn sampled_releases_agree_with_dp_accounting() {
+    for case in golden(include_str!("../golden/sampled.json")) {
+        let found = compose(&case.events, case.delta).unwrap();
+        let epsilon = found.pld.value().expect("PLD is valid here");
+        let excess = epsilon / case.epsilon - 1.0;
+        println!(
+            "{} δ={:e}: {epsilon} against {}: {excess:e}",
+            case.name, case.delta, case.epsilon
+        );
+        assert!(excess > -1e-6, "{}: {epsilon} is below the reference {}", case.name, case.epsilon);
+        assert!(excess < 1e-3, "{}: {epsilon} is above the reference {}", case.name, case.epsilon);
+        let rdp = found.rdp.value().expect("RDP is valid here");
+        assert!(rdp >= epsilon, "{}: RDP {rdp} is below PLD {epsilon}", case.name);
+        assert_eq!(found.gdp.value(), None);
+    }
+}
+
+#[test]
 fn kov_agrees_with_exact_rational_arithmetic() {
     for case in golden(include_str!("../golden/kov.json")) {
         let epsilon =

@@ -119,6 +119,10 @@ fn every_release_and_every_model_of_every_algorithm_lies_in_the_set_at_no_cost()
         let graph = graph(kind, &seed);
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let protocol = protocol(kind, &graph, timetable.rounds);
+        if protocol.capabilities().directed {
+            // Messages that carry a weight are refused together with a set.
+            continue;
+        }
         let run = |set| {
             let gates = gates(set, timetable.rounds, Some(0.5), &seed);
             let players = players(&locals, &protocol, &timetable, gates);

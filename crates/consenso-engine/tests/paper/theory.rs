@@ -20,7 +20,7 @@ use consenso_engine::protocol::{
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::Lockstep;
 use consenso_engine::theory::descent::Envelope;
-use consenso_engine::theory::{CertifiedBound, Ground, Standing};
+use consenso_engine::theory::{Certainty, CertifiedBound, Ground};
 use nalgebra::DMatrix;
 use rand::RngExt;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ fn certified(network: &Network, admm: &Admm) -> Admm {
     let table = admm.assess(&network.ground).nearest_certified.expect("m > 0");
     let found: Admm = parse(table).expect("parameters");
     let again = found.assess(&network.ground);
-    assert_eq!(again.standing, Standing::Certified, "{}", again.inequality);
+    assert_eq!(again.standing, Certainty::Certified, "{}", again.inequality);
     found
 }
 
@@ -277,7 +277,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         };
         let Some(stable) = admm(rng.random_range(0.5..0.99)) else { continue };
         let said = stable.assess(&network.ground);
-        assert_ne!(said.standing, Standing::Unstable, "{}", said.inequality);
+        assert_ne!(said.standing, Certainty::Unstable, "{}", said.inequality);
         let rounds = if exact { 400 } else { 3_000 };
         let optimum = network.optimum();
         let error = |admm: Admm, rounds: u32| {
@@ -292,7 +292,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let end = error(stable.clone(), rounds);
         assert!(end < 0.5 * start, "draw {index}: {end} from {start}, said {}", said.inequality);
         if let Some(beyond) = admm(2.5) {
-            assert_eq!(beyond.assess(&network.ground).standing, Standing::Unstable);
+            assert_eq!(beyond.assess(&network.ground).standing, Certainty::Unstable);
             let end = error(beyond, 300);
             diverged_beyond += usize::from(end > start || end.is_nan());
         }
@@ -306,7 +306,7 @@ fn appendix_e_is_stable_but_not_certified() {
     let network = Network::new(graph(0, 10), Loss::Logistic, 100, 14, 1.0, 1);
     let appendix = Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() };
     let said = appendix.assess(&network.ground);
-    assert_eq!(said.standing, Standing::PredictedStable);
+    assert_eq!(said.standing, Certainty::PredictedStable);
     assert!(said.not_certified.expect("a reason").contains("no α"));
     let nearest: Admm = parse(said.nearest_certified.expect("one exists")).expect("parameters");
     assert_eq!(nearest.penalty, Some(10.0), "the penalty can stay");
@@ -317,7 +317,7 @@ fn appendix_e_is_stable_but_not_certified() {
     assert!(rho < 2.0 / (100.0 * facts.degrees.0 as f64), "{rho}");
     for big in [Graph::complete(100), Graph::star(100)] {
         let network = Network::new(big.expect("a graph"), Loss::Logistic, 5, 3, 1.0, 1);
-        assert_eq!(appendix.assess(&network.ground).standing, Standing::Unstable);
+        assert_eq!(appendix.assess(&network.ground).standing, Certainty::Unstable);
     }
     // Without strong convexity, or with a constraint set, there is no certificate at all.
     let mut flat = network.ground.clone();
@@ -344,7 +344,7 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let step = Schedule::Constant(1.0 / network.ground.facts.smoothness);
         let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };
         let said = gd.assess(&network.ground);
-        assert_eq!(said.standing, Standing::Certified);
+        assert_eq!(said.standing, Certainty::Certified);
         assert!(said.rule.starts_with("Theorem 4.1"), "{}", said.rule);
         let Some(CertifiedBound::Value(envelope)) = said.bound else { panic!("a bound") };
         let eta = 1.0 / network.ground.facts.smoothness;
@@ -494,7 +494,7 @@ fn coordinate_descent_stays_under_its_certificate() {
             for seed in 0..repetitions {
                 let rcd = CoordinateDescent::new(eta, Order::Random, seed, 1);
                 let said = rcd.assess(&network.ground);
-                assert_eq!(said.standing, Standing::Certified, "{said:?}");
+                assert_eq!(said.standing, Certainty::Certified, "{said:?}");
                 network.seed = Seed::from(seed);
                 let gaps =
                     network.mean_gaps(&(Arc::new(rcd) as Arc<dyn Protocol>), rounds, door, 1);
@@ -510,10 +510,10 @@ fn coordinate_descent_stays_under_its_certificate() {
     let network = Network::new(Graph::complete(5).expect("a graph"), Loss::Logistic, 10, 6, 0.1, 3);
     let eta = 1.0 / network.ground.facts.coordinate_smoothness;
     let shuffled = CoordinateDescent::new(eta, Order::Shuffle, 0, 1).assess(&network.ground);
-    assert_eq!(shuffled.standing, Standing::PredictedStable);
+    assert_eq!(shuffled.standing, Certainty::PredictedStable);
     assert_eq!(shuffled.nearest_certified.expect("one")["order"].as_str(), Some("random"));
     let far = CoordinateDescent::new(2.5 * eta, Order::Random, 0, 1).assess(&network.ground);
-    assert_eq!(far.standing, Standing::Open);
+    assert_eq!(far.standing, Certainty::Open);
 }
 
 #[test]
@@ -526,7 +526,7 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
     let said = gd.parts().assessed.expect("it is assessed").assess(&network.ground);
-    assert_eq!((said.standing, said.rule.as_str()), (Standing::Certified, "Theorem 3.4"));
+    assert_eq!((said.standing, said.rule.as_str()), (Certainty::Certified, "Theorem 3.4"));
     let target = central_optimum(&network.locals, &Constraint::L2Ball { radius: 3.0 }, None);
     let mut run = network.run(&Arc::from(gd), rounds, Door::Open, &network.seed);
     let mut average = vec![0.0; 4];
@@ -554,9 +554,9 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
     let gd = gd.parts().assessed.expect("it is assessed");
-    assert_eq!(gd.assess(&network.ground).standing, Standing::Open);
+    assert_eq!(gd.assess(&network.ground).standing, Certainty::Open);
     network.ground.constraint = Constraint::L2Ball { radius: 3.0 };
-    assert_eq!(gd.assess(&network.ground).standing, Standing::Certified);
+    assert_eq!(gd.assess(&network.ground).standing, Certainty::Certified);
 }
 
 #[test]
@@ -613,8 +613,8 @@ fn experiment(text: &str) -> Experiment {
 fn stays_under_its_curve(text: &str) {
     let experiment = experiment(text);
     let plans = experiment.plan();
-    assert_eq!(plans[0].assessment.standing, Standing::Certified, "{:?}", plans[0].assessment);
-    assert_eq!(plans[1].assessment.standing, Standing::PredictedStable);
+    assert_eq!(plans[0].assessment.standing, Certainty::Certified, "{:?}", plans[0].assessment);
+    assert_eq!(plans[1].assessment.standing, Certainty::PredictedStable);
     let record = run(&experiment, &Silent).expect("runs").record;
     let certified = record.algorithms[0].certified.as_ref().expect("a certificate");
     assert_eq!(certified.quantity, "log_error");

@@ -3,13 +3,13 @@
 //! may choose.
 
 use consenso_engine::account::testing;
-use consenso_engine::agent::{Agent, Effect, Message, Player, Refusal, Seat, Timetable};
+use consenso_engine::agent::{Agent, Effect, Message, NeighbourView, Player, Refusal, Timetable};
 use consenso_engine::audit::{Options, Verdict};
 use consenso_engine::data::{Records, RowBounds};
 use consenso_engine::experiment::{
     AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, run,
 };
-use consenso_engine::gate::{Desk, Noise, RoundNoise};
+use consenso_engine::gate::{DraftScratch, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::privacy::filter::RenyiFilter;
@@ -51,9 +51,16 @@ fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64)
     );
     let weights = Weights { own: 0.5, neighbours: &[0.5] };
     let rows = [0.1, 0.2, 0.3, theirs, 0.9 * theirs, -theirs];
-    let seat =
-        Seat { rows: &rows, me: 0, neighbours: &[1], place: 0, weights, round: 0, common: None };
-    player.play(&seat, &mut Desk::default(), &mut [0.0; 3]);
+    let seat = NeighbourView {
+        rows: &rows,
+        me: 0,
+        neighbours: &[1],
+        place: 0,
+        weights,
+        round: 0,
+        common: None,
+    };
+    player.play(&seat, &mut DraftScratch::default(), &mut [0.0; 3]);
     player.stopped().is_some()
 }
 

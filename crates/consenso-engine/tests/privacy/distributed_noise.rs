@@ -8,9 +8,9 @@ use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
 };
-use consenso_engine::gate::{Desk, Grid, Noise, RoundNoise, StopReason};
+use consenso_engine::gate::{DraftScratch, Grid, Noise, RoundNoise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
-use consenso_engine::privacy::distributed_noise::{Together, rounding_distance};
+use consenso_engine::privacy::distributed_noise::{DistributedNoise, rounding_distance};
 use consenso_engine::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso_engine::protocol::{Admm, Aggregation, GradientDescent, Protocol, Schedule};
 use consenso_engine::random::{Purpose, Seed};
@@ -169,7 +169,7 @@ fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
 fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
     const AGENTS: usize = 6;
     const DIM: usize = 48;
-    let (sigma, together) = (0.8, Together::new(AGENTS, 2).unwrap());
+    let (sigma, together) = (0.8, DistributedNoise::new(AGENTS, 2).unwrap());
     let locals = locals(AGENTS, DIM);
     // Everybody starts at zero, so the first vector is −η∇f_i(0).
     let mut steps = vec![vec![0.0; DIM]; AGENTS];
@@ -211,7 +211,7 @@ fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
 #[test]
 fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more() {
     const DIM: usize = 2;
-    let together = Together::new(4, 2).unwrap();
+    let together = DistributedNoise::new(4, 2).unwrap();
     let first = locals(4, DIM);
     let mut second = first.clone();
     let records = {
@@ -235,13 +235,13 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
         move |trial: &consenso_engine::audit::Trial| {
             let locals = if trial.side == Side::First { first } else { second };
             let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
-            let (mut draft, mut words) = (Desk::default(), vec![0; 4 * DIM]);
+            let (mut draft, mut words) = (DraftScratch::default(), vec![0; 4 * DIM]);
             let mut along = 0.0;
             // By Theorem 2.1 what the colluders learn is this sum.
             for player in &mut players[colluders..] {
                 let mut own = [0.0; DIM];
                 let start = [0.0; 2 * DIM];
-                let seat = consenso_engine::agent::Seat {
+                let seat = consenso_engine::agent::NeighbourView {
                     rows: &start,
                     me: 0,
                     neighbours: &[1, 1, 1],
@@ -320,7 +320,7 @@ fn what_the_account_does_not_cover_is_refused() {
     let coarse = steps / f64::from(1u32 << BITS);
     assert_eq!(refused(gd(), coarse), Some(ShareError::Coarse { steps }));
     assert!(matches!(refused(gd(), 8.0), Some(ShareError::NoRoom { .. })));
-    // A mean that has left half the range is public: all stop, and go on saying what all know.
+    // A mean that has left half the range is public. Nobody goes on without noise: the run fails.
     let steep: Arc<dyn Protocol> = Arc::new(GradientDescent {
         step: Some(Schedule::Constant(40.0)),
         aggregation: Aggregation::Fixed,
@@ -333,10 +333,8 @@ fn what_the_account_does_not_cover_is_refused() {
         .secret_shared(tight)
         .expect("the mean alone");
     (0..40).for_each(|_| run.advance());
-    assert_eq!((run.failure(), run.round()), (None, 40));
-    let stopped: Vec<_> = run.players().iter().map(Player::stopped).collect();
-    assert!(matches!(stopped[0], Some((_, StopReason::OutOfRange))), "{stopped:?}");
-    assert!(stopped.iter().all(|s| *s == stopped[0]), "{stopped:?}");
+    let failed = matches!(run.failure(), Some(ShareError::MeanOutOfRange { .. }));
+    assert!(failed && run.round() < 40, "{:?} after {} rounds", run.failure(), run.round());
 }
 
 /// The claim of a file against δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), μ = √K·η·B₂/σ, B₂ = 2/b for
@@ -481,10 +479,17 @@ mod correlated {
                 let gate = testing::gate(i as u64, own.clone(), Arc::clone(&noise), ledger.clone());
                 let pairs: Vec<Pair> =
                     graph.neighbours(i).iter().filter_map(|&j| pair(i as u32, j)).collect();
-                let gate = gate.with_pairs(Pairs::new(pairs, CORRELATION));
+                let gate = gate.with_pairs(Pairs::new(pairs, shared(rounds)));
                 Player::new(local, Arc::clone(&protocol), Arc::clone(&timetable), gate)
             })
             .collect()
+    }
+
+    /// What every edge adds, on the grid of the agents' own noise.
+    fn shared(rounds: u32) -> Arc<[RoundNoise]> {
+        let grid = RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap().grid();
+        let noise = Noise::Gaussian { sigma: SIGMA * CORRELATION };
+        (0..rounds).map(|_| RoundNoise::on_grid(noise, grid)).collect()
     }
 
     /// One round of noise, row by row.
@@ -574,7 +579,7 @@ mod correlated {
             let mut largest = [0.0f64; 4];
             for mask in 0..31u32 {
                 let coalition: Vec<u32> = (0..5).filter(|i| mask >> i & 1 == 1).collect();
-                let hidden = resistances(&graph, &coalition, r);
+                let hidden = resistances(&graph, &coalition, &[1.0; 5], r);
                 for i in (0..5).filter(|&i| !coalition.contains(&(i as u32))) {
                     // A log-likelihood ratio of Gaussians shifted by t·e_i has variance
                     // t²·[Σ⁻¹]_ii: exact, by elimination.

@@ -5,3 +5,4 @@ mod audit;
 mod distributed_noise;
 mod exact_noise;
 mod masked;
+mod masked_words;

@@ -5,9 +5,10 @@ use crate::agreement::{self, Agreement, Change};
 use crate::changes::{self, Added};
 use crate::error::NodeError;
 use crate::folder::Folder;
-use crate::frame::{Digest, Frame, VERSION_BEFORE};
+use crate::frame::{Digest, Frame};
 use crate::store::Entry;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use tokio::time::Instant;
 
@@ -21,6 +22,11 @@ pub(super) struct Agreed {
     pub(super) held: Vec<Agreement>,
     /// Since when it waits for an agreement that it signed, and which.
     pub(super) waits: Option<(Instant, Agreement)>,
+    /// Agreements whose edge begins in an exchange that this site had completed when it learned of
+    /// them: it never begins here.
+    pub(super) late: BTreeSet<u32>,
+    /// Agreements of others that hold in the place of those that hold here.
+    pub(super) others: BTreeSet<Digest>,
 }
 
 impl Agreed {
@@ -33,7 +39,9 @@ impl Agreed {
     pub(super) fn added(&self, folder: &Folder) -> impl Iterator<Item = (u32, Added)> {
         let me = folder.me as u32;
         let all = changes::added(folder, &self.graph, &self.held);
-        all.into_iter().filter_map(move |edge| Some((edge.beside(me)?, edge)))
+        let late = self.late.clone();
+        let begins = move |edge: &Added| !late.contains(&edge.number);
+        all.into_iter().filter(begins).filter_map(move |edge| Some((edge.beside(me)?, edge)))
     }
 }
 
@@ -82,6 +90,13 @@ impl Node {
             ))
         };
         let released = self.recent.back().map_or(0, |r| r.0);
+        // By this number a later start knows it again.
+        let released = match &new.change {
+            Change::Edge { from, .. } if self.agreed.late.contains(&new.number) => {
+                released.max(from.saturating_add(1))
+            }
+            _ => released,
+        };
         let mut entries = vec![changes::row(new, released)];
         self.agreed.held.push(new.clone());
         let over = self.agent.model().is_some();
@@ -97,26 +112,33 @@ impl Node {
                     entries.push(Entry::Absent { round, neighbour: gone, weight });
                 }
             }
+            Change::Part { one, other } if *one == me || *other == me => {
+                let gone = changes::parted(&folder, std::slice::from_ref(new)).first().copied();
+                let gone = gone.unwrap_or(u32::MAX);
+                let there = changes::in_order(&self.agent).contains(&gone);
+                if there && self.agent.away().iter().all(|a| a.0 != gone) && !over {
+                    changes::without(&mut self.agent, gone).map_err(|e| late(&e))?;
+                    let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
+                    let round = self.agent.exchanges() + 1;
+                    entries.push(Entry::Absent { round, neighbour: gone, weight });
+                }
+            }
+            Change::Edge { .. } if self.agreed.late.contains(&new.number) => {}
             Change::Edge { one, other, .. } if *one == me || *other == me => {
                 if let Some((neighbour, edge)) = self.agreed.added(&folder).last() {
                     folder.calls(neighbour as usize)?;
                     self.agent.join(neighbour, edge.weight, edge.from).map_err(|e| late(&e))?;
                 }
             }
-            Change::Replace { .. } | Change::Edge { .. } => {}
+            Change::Replace { .. } | Change::Edge { .. } | Change::Part { .. } => {}
         }
         self.store.note_all(self.study, entries, self.agent.checkpoint())?;
         let summary = new.summary();
         self.audit("change", json!(summary));
         self.show(new);
         let (number, hash) = self.agreed.last();
-        let old = |n: &Neighbour| n.version <= VERSION_BEFORE;
-        let linked: Vec<u32> = self
-            .neighbours
-            .iter()
-            .filter(|(_, n)| n.outgoing.is_some() && !old(n))
-            .map(|(&j, _)| j)
-            .collect();
+        let linked: Vec<u32> =
+            self.neighbours.iter().filter(|(_, n)| n.outgoing.is_some()).map(|(&j, _)| j).collect();
         for peer in linked {
             self.send(peer, Frame::Agreed { number, hash }.encode());
         }
@@ -137,12 +159,25 @@ impl Node {
                 self.watch.without(gone);
             }
             Change::Replace { .. } => self.mind_the_pins(),
+            Change::Part { .. } => {
+                for gone in changes::parted(&folder, std::slice::from_ref(new)) {
+                    let reason = format!("{} (agreement {})", new.change, new.number);
+                    self.refuse(gone, &reason);
+                    if let Some(n) = self.neighbours.get_mut(&gone) {
+                        n.leave();
+                    }
+                }
+            }
             Change::Edge { one, other, .. } => {
-                let ends = [one, other].contains(&&folder.site.name);
+                if let (Some(one), Some(other)) = (folder.number_of(one), folder.number_of(other)) {
+                    self.watch.join(one as u32, other as u32);
+                }
+                let ends = [one, other].contains(&&folder.site.name)
+                    && !self.agreed.late.contains(&new.number);
                 if let Some((peer, edge)) = self.agreed.added(&folder).last().filter(|_| ends) {
                     self.weights.insert(peer, edge.weight);
                     let name = &folder.peers[peer as usize].name;
-                    self.neighbours.entry(peer).or_insert_with(|| Neighbour::new(name));
+                    self.neighbours.entry(peer).or_insert_with(|| Neighbour::new(name, 0));
                     if let Some(held) = &mut self.held {
                         held.add(peer);
                     }
@@ -197,8 +232,11 @@ impl Node {
                 new.number, new.change, held.change
             );
             let name = self.neighbours[&peer].name.clone();
-            let line = json!({ "peer": name, "signed_both": both, "here": held.to_string(), "there": text });
-            self.audit("two-agreements", line);
+            // Whoever has another one shows it on every link: it is written down once.
+            if self.agreed.others.len() < MOST_AGREEMENTS && self.agreed.others.insert(new.hash()) {
+                let line = json!({ "peer": name, "signed_both": both, "here": held.to_string(), "there": new.to_string() });
+                self.audit("two-agreements", line);
+            }
             let who = if both.is_empty() { "nobody".to_owned() } else { both.join(", ") };
             self.refuse(peer, &format!("{reason}; {who} signed both"));
             return Ok(());
@@ -222,12 +260,15 @@ impl Node {
             && [one, other].contains(&&folder.site.name)
             && *from <= self.agent.exchanges()
         {
-            let reason = format!(
-                "agreement {} begins in exchange {from}, which this site has completed: it had withdrawn its signature",
-                new.number
+            // It holds, for all have signed it. Refusing it would part the network for good.
+            let released = self.recent.back().map_or(0, |r| r.0);
+            let waits = if *one == folder.site.name { other } else { one };
+            let help = format!(
+                "consenso network change propose SITE_DIR --part {one},{other} --out FILE lets {waits} go on"
             );
-            self.refuse(peer, &reason);
-            return Ok(());
+            let line = json!({ "number": new.number, "change": new.change.to_string(), "from": from, "released": released, "help": help });
+            self.audit("agreement-too-late", line);
+            self.agreed.late.insert(new.number);
         }
         changes::keep(&folder, &new)?;
         self.take_up(&new)

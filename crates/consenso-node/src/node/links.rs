@@ -2,14 +2,16 @@
 
 use super::{Line, Neighbour, Node, SIGN_OF_LIFE};
 use crate::edges::{EdgeError, Edges};
+use crate::equivocation::Received;
 use crate::error::NodeError;
-use crate::frame::{Frame, Hex, VERSION_BEFORE, blake3};
+use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::identity::Identity;
 use crate::link::LinkEvent;
-use crate::seal::{Seal, Sealer, Statement};
+use crate::release_signature::{ReleaseSignature, Sealer, SignError, Statement};
 use crate::store::Entry;
 use bytes::Bytes;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -18,14 +20,32 @@ use tokio::time::Instant;
 /// What stands before a neighbour's own reason to leave.
 const THEIR_WORDS: &str = "it said: ";
 
+/// Pause before a signature is asked for again: doubles from the first to the last.
+const SIGN_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// What waits for a signature of this site's.
+#[derive(Debug, Default)]
+pub(super) struct Unsigned {
+    /// Releases, by receiver and exchange.
+    waiting: BTreeSet<(u32, u32)>,
+    next: Option<Instant>,
+    pause: Duration,
+    /// Since when the signer fails, and what it says.
+    pub(super) since: Option<Instant>,
+    pub(super) reason: String,
+}
+
+/// In the place of a round: the summary is that of the model.
+const MODEL: u32 = u32::MAX;
+
 /// What is said of a frame that has no business here.
 const OUT_OF_PLACE: &str = "a frame out of place";
 
 impl Node {
     pub(super) fn take(&mut self, event: LinkEvent) -> Result<(), NodeError> {
         match event {
-            LinkEvent::Up { peer, link, have, version, outgoing } => {
-                self.up(peer, link, (have, version), outgoing)?;
+            LinkEvent::Up { peer, link, have, outgoing } => {
+                self.up(peer, link, have, outgoing)?;
             }
             LinkEvent::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
@@ -49,7 +69,7 @@ impl Node {
         &mut self,
         peer: u32,
         link: u64,
-        (have, version): (u32, u16),
+        have: u32,
         outgoing: mpsc::Sender<Bytes>,
     ) -> Result<(), NodeError> {
         let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
@@ -80,25 +100,33 @@ impl Node {
             &n.name,
             json!({ "peer": n.name, "have": have, "key": key }),
         );
-        (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
+        (n.spoke, n.seal) = (Instant::now(), None);
+        (n.has_spoken, n.parted) = (false, false);
+        // It said before that it has more, durably.
+        if have < n.acked && !n.confirmed && !self.agent.is_masked() {
+            let (name, before) = (n.name.clone(), n.acked);
+            self.shared.audit.of_peer(
+                "went-back",
+                &name,
+                json!({ "peer": name, "have": have, "before": before }),
+            );
+            self.progress.set(|p| p.went_back += 1);
+        }
         // It has an exchange when it has this site's part of it, which was durable here before it
         // left; or when it went on without this site, and says so next.
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
-        if let Some((round, blake3, seal)) =
-            n.last.clone().filter(|_| version > VERSION_BEFORE && n.ahead.is_none())
-        {
+        self.remember(peer);
+        if let Some((round, blake3, seal)) = self.newest_of(peer) {
             self.send(peer, Frame::Yours { round, blake3, seal }.encode());
         }
+        // Whoever may not say its first exchange yet waits for a word.
+        self.send(peer, Frame::Ack { round: 0 }.encode());
         let n = self.neighbours.get_mut(&peer).expect("a neighbour");
         if n.ahead.is_some() {
             return Ok(());
         }
         if !self.agreed.held.is_empty() {
-            if version <= VERSION_BEFORE {
-                self.refuse(peer, "its consenso is too old for a study whose sites have changed");
-                return Ok(());
-            }
             let (number, hash) = self.agreed.last();
             self.send(peer, Frame::Agreed { number, hash }.encode());
         }
@@ -113,10 +141,6 @@ impl Node {
         }
         if let Some(edges) = &mut self.edges {
             match edges.offer(peer) {
-                Ok(_) if version <= VERSION_BEFORE => {
-                    self.refuse(peer, "its consenso is too old to agree on the secret of an edge");
-                    return Ok(());
-                }
                 Ok(offer) => {
                     self.send(peer, offer.encode());
                 }
@@ -130,6 +154,7 @@ impl Node {
         }
         if self.done.is_some() {
             self.send(peer, Frame::Ack { round: self.agent.mark() }.encode());
+            self.tell_model(peer);
             self.part(peer)?;
         }
         if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
@@ -145,10 +170,17 @@ impl Node {
             // Of a link that a newer one has replaced; what it said comes again.
             return Ok(());
         }
-        n.spoke = Instant::now();
-        if let Frame::Yours { round, blake3, seal } = frame {
-            return self.reminded(peer, round, blake3, &seal);
+        #[cfg(test)]
+        if let Some(actor) = &self.actor {
+            actor.hears(peer, &bytes);
         }
+        n.spoke = Instant::now();
+        let first = !std::mem::replace(&mut n.has_spoken, true);
+        if let Frame::Yours { round, blake3, seal } = frame {
+            self.reminded(peer, round, blake3, &seal)?;
+            return self.begin(peer, first);
+        }
+        self.begin(peer, first)?;
         if let Frame::Agreed { number, hash } = frame {
             self.agreed_there(peer, number, hash);
             return Ok(());
@@ -165,20 +197,41 @@ impl Node {
             Frame::Release { round, .. }
             | Frame::Words { round, .. }
             | Frame::Masked { exchange: round, .. }
-                if n.version > VERSION_BEFORE
-                    && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
+            | Frame::Passed { exchange: round, .. }
+                if n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
             {
                 self.refuse(peer, "a release without its signature");
             }
-            Frame::Release { .. } | Frame::Words { .. } | Frame::Masked { .. } => {
+            Frame::Release { .. }
+            | Frame::Words { .. }
+            | Frame::Masked { .. }
+            | Frame::Passed { .. } => {
+                let seal = n.seal.as_ref().map(|seal| seal.1.clone());
+                let origins = match self.origins(peer, &frame, &bytes, seal) {
+                    Ok(origins) => origins,
+                    Err(reason) => {
+                        self.refuse(peer, &reason.to_string());
+                        return Ok(());
+                    }
+                };
+                if let Some(found) = self.other_version(&origins) {
+                    let ended = self.two_vectors(peer, found);
+                    // Whoever contradicts itself on its own link is waited for no longer than any
+                    // other that is refused; what came another way is in somebody's sum already.
+                    return match matches!(frame, Frame::Passed { .. }) {
+                        true => Err(ended),
+                        false => Ok(()),
+                    };
+                }
+                let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
                 match self.agent.take(peer, frame, &mut n.largest) {
                     Ok(round) => {
+                        self.agent.vouch(origins);
                         let seal = n.seal.take().map(|seal| seal.1);
                         (n.lost, n.refused, n.suspected) = (None, None, None);
                         n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
                         // The same again is no news, and must not fill the disk.
-                        if round > n.heard {
-                            n.heard = round;
+                        if n.is_news(round) {
                             if let (Some(held), Some(seal)) = (&self.held, &seal) {
                                 // Before anything is answered: what this site has gone on from, it
                                 // can give back. A full disk stops it at its next release.
@@ -191,24 +244,27 @@ impl Node {
                 }
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
-            Frame::Bye => n.bye = true,
-            Frame::Seal { round, seal } if n.version > VERSION_BEFORE => {
+            Frame::ReleaseSignature { round, seal } => {
                 n.seal = Some((round, seal));
             }
-            Frame::Heard { round, summary } if n.version > VERSION_BEFORE => {
+            Frame::Heard { round: MODEL, summary } => n.model = Some(summary),
+            Frame::Heard { round, summary } => {
                 self.watch.heard(peer, round, summary);
             }
-            Frame::Told { round, all } if n.version > VERSION_BEFORE => {
+            Frame::Told { round, all } => {
+                if let Some(found) = self.other_version_told(peer, round, &all) {
+                    return Err(self.two_vectors(peer, found));
+                }
                 self.told(peer, round, &all);
             }
-            Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
+            Frame::Lost => self.give_back(peer),
             Frame::EdgeKey { public, proof } => {
                 self.agree(peer, |edges| edges.answer(peer, &public, proof));
             }
             Frame::EdgeSame { proof } => {
                 self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None));
             }
-            Frame::Farewell { head } if n.version > VERSION_BEFORE => {
+            Frame::Farewell { head } => {
                 if !std::mem::replace(&mut n.bye, true) {
                     let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
                     self.write_log();
@@ -227,6 +283,65 @@ impl Node {
         }
         self.follow_others()?;
         self.part(peer)
+    }
+
+    /// Has what was kept of a neighbour compared as if it had come in just now: a restart must not
+    /// hide what it told others.
+    fn remember(&mut self, peer: u32) {
+        let (Some(held), Some(key)) = (&self.held, self.shared.key_of(peer)) else { return };
+        if self.agent.is_addressed() {
+            return;
+        }
+        let study = self.shared.folder.study;
+        for (round, seal, bytes) in held.of(peer) {
+            let said =
+                Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+            if !self.watch.knows(peer, round) && said.is_signed_by(&key, &seal) {
+                self.watch.received(peer, round, Received { blake3: said.blake3, seal });
+            }
+        }
+    }
+
+    /// Says which model this site ended with, where all must have the same: what no two could
+    /// compare on the way shows there.
+    pub(super) fn tell_model(&mut self, peer: u32) {
+        if let Some(summary) = self.model_digest() {
+            self.send(peer, Frame::Heard { round: MODEL, summary }.encode());
+        }
+    }
+
+    /// The hash of the model, where all must have the same.
+    pub(super) fn model_digest(&self) -> Option<Digest> {
+        let model = self.agent.model().filter(|_| self.agent.is_shared())?;
+        let bytes: Vec<u8> = model.iter().flat_map(|x| x.to_le_bytes()).collect();
+        Some(sha256(&[&bytes]))
+    }
+
+    /// The newest release of a neighbour that it signed, for it to see: after a restart the one that
+    /// was kept for it.
+    fn newest_of(&mut self, peer: u32) -> Option<(u32, Digest, ReleaseSignature)> {
+        let n = self.neighbours.get(&peer).filter(|n| n.ahead.is_none())?;
+        if n.last.is_some() {
+            return n.last.clone();
+        }
+        let (round, seal, bytes) = self.held.as_ref()?.of(peer).pop()?;
+        let (study, key) = (self.shared.folder.study, self.shared.key_of(peer)?);
+        let said = Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+        said.is_signed_by(&key, &seal).then_some((round, said.blake3, seal))
+    }
+
+    /// Sends what had to wait for a neighbour's first word on a link. The first exchange is drawn
+    /// before anybody is asked: should this folder be an old copy from before it, whoever has that
+    /// exchange says so first.
+    fn begin(&mut self, peer: u32, first: bool) -> Result<(), NodeError> {
+        if first && !self.released_before {
+            let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).collect();
+            let has = self.neighbours.get(&peer).map_or(0, |n| n.acked);
+            for round in rounds.into_iter().filter(|&round| round > has) {
+                self.send_release(peer, round);
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is
@@ -286,9 +401,11 @@ impl Node {
             let entry = Entry::Confirmed { round: last, neighbour: peer };
             self.store.note(self.study, entry, self.agent.checkpoint())?;
         }
-        let old = self.neighbours[&peer].version <= VERSION_BEFORE;
-        let head = *self.store.head();
-        self.send(peer, if old { Frame::Bye } else { Frame::Farewell { head } }.encode());
+        if !n.parted {
+            let head = *self.store.head();
+            let said = self.send(peer, Frame::Farewell { head }.encode());
+            self.neighbours.entry(peer).and_modify(|n| n.parted = said);
+        }
         Ok(())
     }
 
@@ -307,6 +424,19 @@ impl Node {
     /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three
     /// frames is as good as away.
     pub(super) fn send(&mut self, peer: u32, bytes: Bytes) -> bool {
+        #[cfg(test)]
+        if let Some(actor) = self.actor.clone() {
+            let all = actor.frame(peer, bytes);
+            let mut sent = true;
+            for bytes in all {
+                sent &= self.put(peer, bytes);
+            }
+            return sent;
+        }
+        self.put(peer, bytes)
+    }
+
+    fn put(&mut self, peer: u32, bytes: Bytes) -> bool {
         let Some(n) = self.neighbours.get_mut(&peer).filter(|n| n.ahead.is_none()) else {
             return false;
         };
@@ -323,18 +453,35 @@ impl Node {
         if self.agent.joined().iter().any(|&(j, first)| j == peer && round < first) {
             return;
         }
+        if !self.released_before && self.neighbours.get(&peer).is_none_or(|n| !n.has_spoken) {
+            return;
+        }
         let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         #[cfg(test)]
-        let bytes = crate::liars::told(self.lie, peer, bytes);
-        if self
-            .neighbours
-            .get(&peer)
-            .is_some_and(|n| n.version > VERSION_BEFORE && n.outgoing.is_some())
-        {
-            let Some(seal) = self.seal(peer, round, &bytes) else { return };
-            self.send(peer, Frame::Seal { round, seal }.encode());
+        if let Some(actor) = self.actor.clone() {
+            let all = actor.release(peer, round, bytes);
+            return all.into_iter().for_each(|(round, bytes)| self.send_signed(peer, round, bytes));
         }
+        self.send_signed(peer, round, bytes);
+    }
+
+    /// Sends bytes of an exchange after this site's signature under them.
+    fn send_signed(&mut self, peer: u32, round: u32, bytes: Bytes) {
+        if self.neighbours.get(&peer).is_none_or(|n| n.outgoing.is_none()) {
+            return;
+        }
+        // In order: what waits for its signature comes first.
+        if self.unsigned.waiting.range((peer, 0)..(peer, round)).next().is_some() {
+            self.unsigned.waiting.insert((peer, round));
+            return;
+        }
+        let seal = match self.seal(peer, round, &bytes) {
+            Ok(seal) => seal,
+            Err(reason) => return self.cannot_sign(peer, round, &reason.to_string()),
+        };
+        self.unsigned.waiting.remove(&(peer, round));
+        self.send(peer, Frame::ReleaseSignature { round, seal }.encode());
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -346,20 +493,61 @@ impl Node {
     }
 
     /// This site's signature under what it sends to a neighbour.
-    fn seal(&mut self, peer: u32, round: u32, bytes: &[u8]) -> Option<Seal> {
-        let blake3 = blake3(bytes);
+    fn seal(&mut self, peer: u32, round: u32, bytes: &[u8]) -> Result<ReleaseSignature, SignError> {
+        let blake3 = release_hash(bytes);
         if let Some((_, seal)) = self.seals.iter().find(|(known, _)| *known == blake3) {
-            return Some(seal.clone());
+            return Ok(seal.clone());
+        }
+        #[cfg(test)]
+        if self.actor.as_ref().is_some_and(|actor| !actor.signs()) {
+            let reason = "the simulated signer fails".to_owned();
+            return Err(tokio_rustls::rustls::Error::General(reason).into());
         }
         let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
         let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
         let seal = self.sealer.sign(&said.bytes())?;
+        // A signer that works now and then is asked again soon; only one that never does, ever
+        // less often.
+        if let Some(next) = &mut self.unsigned.next {
+            *next = (*next).min(Instant::now() + SIGN_AGAIN.0);
+            self.unsigned.pause = Duration::ZERO;
+        }
         self.seals.push_back((blake3, seal.clone()));
         while self.seals.len() > 2 * self.neighbours.len().max(1) {
             self.seals.pop_front();
         }
-        Some(seal)
+        Ok(seal)
+    }
+
+    /// Keeps what waits for a signature, and says so: it is asked for again, ever less often, until
+    /// the signer is mended.
+    fn cannot_sign(&mut self, peer: u32, round: u32, reason: &str) {
+        self.unsigned.waiting.insert((peer, round));
+        if self.unsigned.next.is_some_and(|next| next > Instant::now()) {
+            return;
+        }
+        let pause = (2 * self.unsigned.pause).clamp(SIGN_AGAIN.0, SIGN_AGAIN.1);
+        self.unsigned.since.get_or_insert_with(Instant::now);
+        (self.unsigned.next, self.unsigned.pause) = (Some(Instant::now() + pause), pause);
+        reason.clone_into(&mut self.unsigned.reason);
+        let line = json!({ "round": self.agent.begun_in(round), "reason": reason, "again_in_seconds": pause.as_secs_f64() });
+        self.audit("signer-failed", line);
+    }
+
+    /// Asks again for the signatures that are missing, when it is time.
+    pub(super) fn sign_again(&mut self) {
+        if self.unsigned.next.is_none_or(|next| next > Instant::now()) {
+            return;
+        }
+        for (peer, round) in std::mem::take(&mut self.unsigned.waiting) {
+            self.send_release(peer, round);
+        }
+        if self.unsigned.waiting.is_empty() {
+            let seconds = self.unsigned.since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+            self.unsigned = Unsigned::default();
+            self.audit("signer-mended", json!({ "seconds": seconds }));
+        }
     }
 
     /// A site that waits for others says so to those who wait for it, so that silence means what it
@@ -390,7 +578,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::folder::graph_digest;
-    use crate::frame::{self, Hello};
+    use crate::frame::{self, Hello, VERSION};
     use crate::link::tests_api::dial;
     use crate::node::tests::{experiment, two};
     use crate::node::{Options, run};
@@ -412,7 +600,7 @@ mod tests {
         let hello = |have| {
             let graph = graph_digest(hers.graph());
             Frame::Hello(Hello {
-                version: VERSION_BEFORE,
+                version: VERSION,
                 experiment: b.study,
                 graph,
                 from: 1,
@@ -438,13 +626,36 @@ mod tests {
             (Frame::EdgeSame { proof: [9; 32] }.encode(), OUT_OF_PLACE),
         ] {
             runtime.block_on(async {
-                let said =
-                    tokio::time::timeout(Duration::from_secs(30), dial(&b, 0, &hello(0), &bytes))
-                        .await;
+                // Whose signature it is comes later; that there is one comes first.
+                let round = match Frame::decode(&bytes) {
+                    Ok(Frame::Release { round, .. }) => Some(round),
+                    _ => None,
+                };
+                let seal = ReleaseSignature { scheme: 0x0807, signature: vec![0; 64].into() };
+                let signed = round.map(|round| Frame::ReleaseSignature { round, seal }.encode());
+                let all: Vec<Bytes> = signed.into_iter().chain([bytes]).collect();
+                let greeting = hello(0);
+                let calling = dial(&b, 0, &greeting, &all);
+                let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
                 let said = said.expect("in time");
                 assert!(said.contains(reason), "{reason}: {said}");
             });
         }
+        // Without a signature there is no release, and no earlier version to say that it had none.
+        runtime.block_on(async {
+            let bare = [frame::release(1, 1, &[0.0; 3])];
+            let mut earlier = hello(0).to_vec();
+            earlier[1] = 1;
+            for (hello, reason) in [
+                (hello(0).to_vec(), "a release without its signature"),
+                (earlier, "protocol version 1, and this study needs version 3"),
+            ] {
+                let calling = dial(&b, 0, &hello, &bare);
+                let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
+                let said = said.expect("in time");
+                assert!(said.contains(reason), "{reason}: {said}");
+            }
+        });
         drop(run(&b, &hers, &Options::default()).unwrap());
         let outcome = node.join().unwrap().unwrap();
         let agents = (0..2).map(|i| hers.site(i).unwrap().agent).collect();

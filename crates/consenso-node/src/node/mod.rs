@@ -6,30 +6,31 @@
 //! neighbour has shown that it has them durably too.
 //!
 //! Here is the round, its end, and what is told of it. `start` is what comes before the first link,
-//! `links` what passes over them, `bad_days` who is away, lies or has an old copy, and `agreed`
+//! `links` what passes over them, `peer_failures` who is away, lies or has an old copy, and `agreed`
 //! what the sites change while they run.
 
 mod agreed;
-mod bad_days;
 mod links;
+mod origins;
+mod peer_failures;
 mod start;
 #[cfg(test)]
 mod tests;
 
 use self::agreed::Agreed;
 pub(crate) use self::start::Prepared;
-pub use crate::admission::{opening, renew_witness};
+pub use crate::admission::{about_to_fix, opening, renew_witness};
 use crate::audit_log::Echo;
 use crate::driven::{Driven, Wanted};
 use crate::edges::{self, Edges};
 use crate::equivocation::{Received, Watch};
 pub use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
-use crate::frame::{Digest, Frame, Hex, VERSION_BEFORE, blake3, sha256};
-use crate::held::Held;
+use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::{Link, Watched};
-use crate::seal::{Seal, Sealer, Statement};
+use crate::release_cache::ReleaseCache;
+use crate::release_signature::{ReleaseSignature, Sealer, Statement};
 use crate::spending::{self, ChargeRow, Spending};
 use crate::store::{Entry, Mixed, Store};
 use crate::surroundings::Surroundings;
@@ -77,9 +78,9 @@ pub struct Options {
     pub echo: Echo,
     /// What the operator says about records that have changed since studies were charged to them.
     pub edited: Edited,
-    /// Makes a site of a test lie: what it sends to whom in which exchange.
+    /// Who a site of a test is.
     #[cfg(test)]
-    pub(crate) lie: Option<crate::liars::Lie>,
+    pub(crate) actor: Option<Arc<dyn crate::lying_peers::Actor>>,
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
@@ -100,6 +101,9 @@ const SLOW: Duration = Duration::from_millis(5);
 /// How often the state is told to whoever watches.
 const NEWS: Duration = Duration::from_millis(20);
 
+/// Exchanges of a neighbour that are remembered by number: more than it can be ahead or behind.
+const TAKEN: usize = 32;
+
 /// How often certificate, pins and disk are looked at.
 const AROUND: Duration = Duration::from_secs(5);
 
@@ -119,12 +123,15 @@ pub fn run(
     // without waking another one.
     let runtime =
         Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
-    let options = options.clone();
+    let (options, folder) = (options.clone(), folder.clone());
     let node = runtime.spawn(async move {
         // Before anything is said or written: from here on whoever ends this process ends it in
         // good order.
         let signals = tokio::spawn(signals(Arc::clone(&options.stop)));
-        let node = prepared.connect(&options, Arc::new(Tcp)).await?;
+        let node = prepared.connect(&options, Arc::new(Tcp::of(&folder))).await?;
+        if let Some(watchdog) = crate::watchdog::Watchdog::of_environment() {
+            tokio::spawn(watchdog.run());
+        }
         if let Some(address) = &node.shared.folder.site.metrics {
             let started = crate::metrics::start(address, options.progress.clone()).await;
             let file = node.shared.folder.path.join(crate::folder::SITE);
@@ -194,6 +201,10 @@ struct Neighbour {
     /// It has our releases up to here, durably.
     acked: u32,
     heard: u32,
+    /// Exchanges of its that were taken of late, in whatever order they came.
+    taken: std::collections::BTreeSet<u32>,
+    /// Exchanges up to here are no news.
+    known: u32,
     /// The last round that was put on a link to it: sending it again is a resend.
     sent: u32,
     /// Since when there has been no link to it.
@@ -204,22 +215,27 @@ struct Neighbour {
     suspected: Option<u32>,
     /// When something was last heard of it on a link.
     spoke: Instant,
+    /// Whether it has said something on this link.
+    has_spoken: bool,
     /// It sent something wrong and nothing right since: what.
     refused: Option<String>,
-    /// The version that both ends speak.
-    version: u16,
     /// Its signature under the release that follows.
-    seal: Option<(u32, Seal)>,
+    seal: Option<(u32, ReleaseSignature)>,
     /// The newest of its releases that was taken, as it signed it.
-    last: Option<(u32, Digest, Seal)>,
+    last: Option<(u32, Digest, ReleaseSignature)>,
     /// It told different neighbours different things, which is proved: nothing is taken from it any
     /// more.
     banned: Option<String>,
     /// The largest number it sent, and in which exchange.
     largest: (f64, u32),
     ever_up: bool,
+    /// The hash of the model that it ended with, where all must have the same.
+    model: Option<Digest>,
     /// The ledger says that it has everything.
     confirmed: bool,
+    /// It was told goodbye on this link. Once is enough: two sites that wait for a third would
+    /// answer each other's goodbyes for as long as they wait.
+    parted: bool,
     bye: bool,
 }
 
@@ -229,25 +245,45 @@ impl Neighbour {
         (self.outgoing, self.bye, self.acked) = (None, true, u32::MAX);
     }
 
-    fn new(name: &str) -> Self {
+    /// Takes note of an exchange that it sent; whether it is the first time. Whoever sends its next
+    /// release before its last one is watched in both.
+    fn is_news(&mut self, round: u32) -> bool {
+        if round <= self.known || !self.taken.insert(round) {
+            return false;
+        }
+        self.heard = self.heard.max(round);
+        if self.taken.len() > TAKEN
+            && let Some(oldest) = self.taken.pop_first()
+        {
+            self.known = oldest;
+        }
+        true
+    }
+
+    /// One of whom exchanges up to `heard` are known.
+    fn new(name: &str, heard: u32) -> Self {
         Self {
             name: name.to_owned(),
             outgoing: None,
             acked: 0,
-            heard: 0,
+            heard,
+            known: heard,
+            taken: Default::default(),
             sent: 0,
             lost: Some(Instant::now()),
             ahead: None,
             suspected: None,
             spoke: Instant::now(),
+            has_spoken: false,
             refused: None,
             largest: (0.0, 0),
-            version: VERSION_BEFORE,
             seal: None,
             last: None,
             banned: None,
             ever_up: false,
+            model: None,
             confirmed: false,
+            parted: false,
             bye: false,
         }
     }
@@ -255,11 +291,13 @@ impl Neighbour {
 
 /// What goes into the audit log once the round is on its way.
 enum Line {
-    Received { peer: u32, round: u32, bytes: Bytes, seal: Option<Seal> },
+    Received { peer: u32, round: u32, bytes: Bytes, seal: Option<ReleaseSignature> },
     Released { round: u32, blake3: Digest, charge: ChargeRow, ledger: Digest },
 }
 
 pub(crate) struct Node {
+    /// What waits for a signature.
+    unsigned: links::Unsigned,
     pub(crate) shared: Arc<Shared>,
     links: Links,
     events: mpsc::Receiver<LinkEvent>,
@@ -272,9 +310,11 @@ pub(crate) struct Node {
     neighbours: BTreeMap<u32, Neighbour>,
     /// What neighbours that are neighbours of each other were sent.
     watch: Watch,
+    /// Keys of sites whose vectors others pass on.
+    trusted: origins::TrustedKeys,
     sealer: Sealer,
     /// Signatures of the last releases.
-    seals: VecDeque<(Digest, Seal)>,
+    seals: VecDeque<(Digest, ReleaseSignature)>,
     /// Neighbours to be refused once the round is on its way, and why.
     accused: Vec<(u32, String)>,
     /// The last round whose releases were compared with neighbours.
@@ -282,14 +322,14 @@ pub(crate) struct Node {
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
     /// The last releases of neighbours, should one of them lose its disk.
-    held: Option<Held>,
+    held: Option<ReleaseCache>,
     /// Secrets shared with neighbours, in a study that has such noise and until it is over.
     edges: Option<Edges>,
     agreed: Agreed,
     /// Sites that the ledger says the run goes on without.
     told_without: std::collections::BTreeSet<u32>,
     #[cfg(test)]
-    lie: Option<crate::liars::Lie>,
+    actor: Option<Arc<dyn crate::lying_peers::Actor>>,
     progress: Watched,
     asked: Arc<std::sync::atomic::AtomicBool>,
     stop: Option<Instant>,
@@ -307,6 +347,10 @@ pub(crate) struct Node {
     moves: u32,
     reported: Option<Instant>,
     around: (Instant, Surroundings),
+    /// Whether the ledger had a release of this study when the process started.
+    released_before: bool,
+    /// What was last said of this site's own certificate.
+    certificate: Option<&'static str>,
 }
 
 impl Node {
@@ -335,8 +379,10 @@ impl Node {
         if self.agent.model().is_some() {
             self.done = Some((Instant::now(), StopReason::Finished));
         }
+        self.mind_the_certificate();
         loop {
             let moved = self.advance()?;
+            self.sign_again();
             if moved {
                 // What was sent leaves before the next is thought of: a neighbour waits for it.
                 tokio::task::yield_now().await;
@@ -415,7 +461,7 @@ impl Node {
             self.drafted = took.max(self.drafted / 2);
         }
         self.progress.set(|p| p.drafting += took.as_secs_f64());
-        wanted.map_err(|error| match self.agent.is_forged() {
+        wanted.map_err(|error| match error.is_about_others() {
             true => NodeError::Shares(error.to_string()),
             false => NodeError::Experiment(error.to_string()),
         })
@@ -468,7 +514,7 @@ impl Node {
         for line in std::mem::take(&mut self.log) {
             let (event, exchange, mut fields) = match line {
                 Line::Received { peer, round, bytes, seal } => {
-                    let blake3 = blake3(&bytes);
+                    let blake3 = release_hash(&bytes);
                     let mut fields =
                         json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
                     if let Some(seal) = seal {
@@ -483,10 +529,12 @@ impl Node {
                                 peer,
                                 format!("its signature under exchange {round} is not its own"),
                             ));
-                        } else if let Some(n) = self.neighbours.get_mut(&peer) {
+                        } else if let Some(n) = self.neighbours.get_mut(&peer)
+                            && n.last.as_ref().is_none_or(|last| last.0 <= round)
+                        {
                             n.last = Some((round, blake3, seal.clone()));
                         }
-                        if !self.agent.is_shared() {
+                        if !self.agent.is_addressed() {
                             self.watch.received(peer, round, Received { blake3, seal });
                         }
                     }
@@ -539,6 +587,7 @@ impl Node {
         let mark = self.agent.mark();
         for peer in all {
             self.send(peer, Frame::Ack { round: mark }.encode());
+            self.tell_model(peer);
             self.part(peer)?;
         }
         Ok(())
@@ -626,21 +675,44 @@ impl Node {
         // calls again.
         let quiet = open.iter().filter_map(|n| n.lost).fold(since, Instant::max).elapsed();
         let waits = !unconfirmed.is_empty() || quiet < LINGER;
+        // A lie in the last exchange is found as any other, if nobody leaves before both have
+        // compared it.
+        let linked = |peer: &u32| self.neighbours.get(peer).is_some_and(|n| n.outgoing.is_some());
+        let own = self.model_digest();
+        let untold = |n: &Neighbour| own.is_some() && n.model.is_none() && n.outgoing.is_some();
+        let compares = since.elapsed() < LINGER
+            && (self.neighbours.values().any(untold)
+                || (!self.agent.is_addressed()
+                    && self.watch.uncompared(self.agent.exchanges()).iter().any(linked)));
         let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
         // Who is here and not done may first have to find out who is gone, and then needs to be
         // told what the last round revealed.
         let needed = open.iter().any(|n| n.acked < last && n.outgoing.is_some())
             && since.elapsed() < deadline.saturating_mul(self.agent.patience());
-        if !open.is_empty()
-            && self.stop.is_none()
-            && waits
-            && (since.elapsed() < deadline || needed)
-        {
+        let unsettled = !open.is_empty() && waits && (since.elapsed() < deadline || needed);
+        if self.stop.is_none() && (unsettled || compares) {
             return Ok(None);
         }
         if unconfirmed.is_empty() && !self.settled {
             self.settled = true;
             self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
+        }
+        let other = |n: &&Neighbour| n.model.is_some() && n.model != own;
+        if let Some(n) = self.neighbours.values().find(other).filter(|_| own.is_some()) {
+            let name = n.name.clone();
+            self.audit("other-model", json!({ "peer": name }));
+            return Err(NodeError::Shares(format!(
+                "{name} ended with another model than this site: somebody told the sites different things, so that they have added up different sums, and what came out is no model"
+            )));
+        }
+        if self.agent.is_masked()
+            && let Some((peer, n)) = self.neighbours.iter().find(|(_, n)| n.banned.is_some())
+            && !self.agent.away().iter().any(|gone| gone.0 == *peer)
+        {
+            let (name, reason) = (&n.name, n.banned.as_deref().unwrap_or_default());
+            return Err(NodeError::Shares(format!(
+                "{name}: {reason}, so that the sites have added up different sums, and what came out is no model"
+            )));
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
         let (round, without) = (self.agent.rounds_in(last).0, self.without());
@@ -664,6 +736,7 @@ impl Node {
         if self.around.0.elapsed() >= AROUND {
             self.around = (Instant::now(), self.around.1.again(&self.shared.folder.path));
             self.mind_the_pins();
+            self.mind_the_certificate();
         }
         let around = self.around.1;
         let site = &self.shared.folder.site;
@@ -700,7 +773,14 @@ impl Node {
         let waiting: Vec<(String, f64)> = waiting.chain(signed).collect();
         let since_round =
             if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
+        let count =
+            |is: fn(&Neighbour) -> bool| self.neighbours.values().filter(|n| is(n)).count() as u32;
+        let equivocations = count(|n| n.banned.is_some());
+        let ahead = count(|n| n.suspected.is_some() || n.ahead.is_some());
+        let (agreements, awaits) = (self.agreed.held.len() as u32, self.agreed.waits.is_some());
         self.progress.set(|p| {
+            (p.equivocations, p.ahead, p.absent) = (equivocations, ahead, without.len() as u32);
+            (p.agreements, p.awaits_agreement) = (agreements, awaits);
             p.site.clone_from(&site.name);
             p.round = self.agent.rounds_in(self.agent.exchanges()).0;
             p.released = self.agent.begun_in(self.recent.back().map_or(0, |last| last.0)).0;

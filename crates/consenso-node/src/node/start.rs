@@ -12,10 +12,10 @@ use crate::equivocation::Watch;
 use crate::error::NodeError;
 use crate::folder::{Folder, graph_digest};
 use crate::frame::{Digest, Hex};
-use crate::held::Held;
 use crate::identity::Identity;
 use crate::link::{self, Shared};
-use crate::seal::Sealer;
+use crate::release_cache::ReleaseCache;
+use crate::release_signature::Sealer;
 use crate::spending::Spending;
 use crate::store::{Entry, Store};
 use crate::surroundings::Surroundings;
@@ -102,8 +102,11 @@ impl Prepared {
                 "this site's place was taken under another key (`consenso node status` shows the agreement): neighbours refuse this one".into(),
             ));
         }
-        let held = changes::held(folder, &store.headings()?, study.number)?;
-        let agreed = Agreed { graph: experiment.graph().clone(), held, waits: None };
+        let rows = store.headings()?;
+        let held = changes::held(folder, &rows, study.number)?;
+        let late = changes::late(folder, &rows, study.number, &held);
+        let (graph_now, others) = (experiment.graph().clone(), Default::default());
+        let agreed = Agreed { graph: graph_now, held, waits: None, late, others };
         for (neighbour, Added { weight, from, .. }) in agreed.added(folder) {
             folder.calls(neighbour as usize)?;
             agent.join(neighbour, weight, from)?;
@@ -111,26 +114,30 @@ impl Prepared {
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
         }
-        for gone in changes::gone(folder, &agreed.held) {
+        let parted = changes::parted(folder, &agreed.held);
+        for gone in changes::gone(folder, &agreed.held).chain(parted) {
             changes::without(&mut agent, gone)?;
         }
         let spending = store.spent(study.number);
-        let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
-        for row in store.headings()?.iter().filter(|row| row.study == study.number) {
+        let (mut settled, mut confirmed) = (false, Vec::new());
+        let headings = store.headings()?;
+        for row in headings.iter().filter(|row| row.study == study.number) {
             match &row.entry {
-                Entry::Restored { until, .. } => unsure = *until,
                 Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
                 Entry::Settled { .. } => settled = true,
                 _ => {}
             }
         }
-        agent.spare(Round(unsure));
+        agent.spare(Round(crate::studies::spared_until(&headings, study.number)));
         let recent: VecDeque<(u32, Bytes)> =
             store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
         let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
         let mut weights = weights(experiment.graph(), folder.me);
         weights.extend(agreed.added(folder).map(|(neighbour, edge)| (neighbour, edge.weight)));
         let mut watch = Watch::new(experiment.graph(), folder.me, agent.staleness() as usize);
+        for edge in changes::added(folder, experiment.graph(), &agreed.held) {
+            watch.join(edge.ends.0, edge.ends.1);
+        }
         changes::gone(folder, &agreed.held).for_each(|gone| watch.without(gone));
         // Whoever left is refused by its name from the first call on.
         let folder = &Folder { agreements: agreed.held.clone(), ..folder.clone() };
@@ -179,7 +186,8 @@ impl Prepared {
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let told_without = agent.away().into_iter().map(|a| a.0).collect();
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
-        let audit = audit.echoing(options.echo);
+        let most = folder.site.log_megabytes.map(|m| u64::from(m.max(1)) << 20);
+        let audit = audit.echoing(options.echo).rotating(most);
         repair(&folder, &mut store, &audit, &agent)?;
         let around = Surroundings::look(&folder.path, &store.headings()?);
         let last = agent.last();
@@ -202,7 +210,7 @@ impl Prepared {
         let held = match agent.is_shared() {
             true => None,
             false => {
-                let file = system(crate::held::path(&folder).display().to_string());
+                let file = system(crate::release_cache::path(&folder).display().to_string());
                 // Places stay as they are: first those of the study's graph, then those of
                 // agreements in their order.
                 let later: Vec<u32> =
@@ -210,10 +218,14 @@ impl Prepared {
                 let mut all = agent.neighbours();
                 all.retain(|j| !later.contains(j));
                 all.extend(later);
-                Some(Held::open(&folder, &all, plan.width, recent.is_empty()).map_err(file)?)
+                Some(
+                    ReleaseCache::open(&folder, &all, plan.width, recent.is_empty())
+                        .map_err(file)?,
+                )
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
+        let released_before = !recent.is_empty() || agent.model().is_some();
         let running = link::Around {
             neighbours: changes::in_order(&agent),
             graph,
@@ -222,6 +234,8 @@ impl Prepared {
         };
         let shared = Shared::new(folder, running, audit, sender, wire)
             .with_rounds_between(agent.staleness());
+        #[cfg(test)]
+        let shared = shared.with_actor(options.actor.clone());
         let shared = Arc::new(shared);
         let listen = format!(
             "{}: listen = \"{}\"",
@@ -232,7 +246,7 @@ impl Prepared {
         Ok(Node {
             links: links.map_err(system(listen))?,
             #[cfg(test)]
-            lie: options.lie,
+            actor: options.actor.clone(),
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
@@ -245,6 +259,8 @@ impl Prepared {
             moves: 0,
             reported: None,
             around: (Instant::now(), around),
+            certificate: None,
+            released_before,
             shared,
             events,
             store,
@@ -255,8 +271,10 @@ impl Prepared {
             settled,
             weights,
             watch,
+            trusted: Default::default(),
             sealer,
             seals: VecDeque::new(),
+            unsigned: Default::default(),
             accused: Vec::new(),
             compared: 0,
             neighbours,
@@ -306,7 +324,7 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .map(|j| {
             // What is complete was heard from all.
             let heard = agent.surely_had(agent.exchanges());
-            (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
+            (j, Neighbour::new(&folder.peers[j as usize].name, heard))
         })
         .collect();
     let left = changes::gone(folder, &folder.agreements).filter(|gone| all.contains_key(gone));

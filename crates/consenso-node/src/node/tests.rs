@@ -26,7 +26,7 @@ pub(super) fn two(root: &Path) -> [Folder; 2] {
 
 /// Two sites; only the first can be called.
 fn two_of(root: &Path, study: &str) -> [Folder; 2] {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = crate::free_ports::free_ports(1)[0];
     let site = |name: &str, address: Option<String>| PlannedSite {
         file: SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new(name) },
         address,
@@ -110,4 +110,15 @@ fn fsync_time(root: &Path, bytes: usize) -> f64 {
         let other = scope.spawn(|| one("fsync-b"));
         f64::midpoint(one("fsync-a"), other.join().unwrap())
     })
+}
+
+/// Whoever sent its next release first kept its last one out of logs and comparisons.
+#[test]
+fn a_release_that_comes_after_the_next_one_is_news_once() {
+    let mut n = super::Neighbour::new("b", 4);
+    let news = [6, 5, 5, 4, 6, 7, 1].map(|round| n.is_news(round));
+    assert_eq!(news, [true, true, false, false, false, true, false]);
+    assert_eq!(n.heard, 7);
+    (8..100).for_each(|round| assert!(n.is_news(round) && !n.is_news(round)));
+    assert!(n.taken.len() <= super::TAKEN && !n.is_news(60) && !n.is_news(9));
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Entry {
     /// The first row: what all studies of these records together may cost. `None`: nothing is
-    /// protected here.
+    /// protected here. Again where the site's own word has replaced that of the first study.
     Budget {
         /// Who owns the records.
         site: String,
@@ -21,6 +21,9 @@ pub enum Entry {
         /// How studies are added up.
         #[serde(default = "sum_rule")]
         rule: Rule,
+        /// Where it comes from; left out by earlier versions, whose limits are all for life.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<BudgetOrigin>,
         /// When.
         time: String,
     },
@@ -125,6 +128,16 @@ pub enum Entry {
         /// Exchanges made.
         round: u32,
     },
+}
+
+/// Where a site's limit comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BudgetOrigin {
+    /// `budget` in `site.toml`: for life. It can be lowered and never raised.
+    Site,
+    /// The first study, for want of a word of the site's own: until `site.toml` has a `budget`.
+    Study,
 }
 
 fn sum_rule() -> Rule {

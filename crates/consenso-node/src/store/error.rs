@@ -1,6 +1,5 @@
 //! Why the durable state cannot be used.
 
-use crate::books;
 use crate::storage::{FORMAT, StorageError};
 use std::path::PathBuf;
 
@@ -41,7 +40,7 @@ pub enum StoreError {
     },
     /// The budget does not allow the study.
     #[error(
-        "the budget of this site is ε = {limit}, δ = {limit_delta:e}, of which ε = {spent}, δ = {spent_delta:e} is spent or reserved; this study needs ε = {asked}, δ = {asked_delta:e} more\n  help: a budget is for the records, whatever the experiment file says; other records need another site folder"
+        "the budget of this site is ε = {limit}, δ = {limit_delta:e} ({origin}), of which ε = {spent}, δ = {spent_delta:e} is spent or reserved; this study needs ε = {asked}, δ = {asked_delta:e} more\n  help: a budget is for the records, whatever the experiment file says; other records need another site folder"
     )]
     OverBudget {
         /// ε of the budget.
@@ -56,6 +55,8 @@ pub enum StoreError {
         asked: f64,
         /// δ of the new study.
         asked_delta: f64,
+        /// Where the budget comes from, and since when.
+        origin: String,
     },
     /// The records were used, or would be, without protection.
     #[error("{0}")]
@@ -68,7 +69,7 @@ pub enum StoreError {
         "this study may cost ε = {epsilon}, δ = {delta:e} for {records} records, and site.toml has no budget: above ε = {} or with δ ≥ 1/records \
          nobody takes a study's word for it\n  help: if that is what these records may cost, write it down in site.toml: \
          budget = {{ epsilon = {epsilon}, delta = {delta:e} }}",
-        books::LARGEST_UNSAID_EPSILON
+        consenso_ledger::policy::LARGEST_UNSAID_EPSILON
     )]
     NoBudget {
         /// ε of the study.

@@ -11,17 +11,17 @@ mod error;
 pub(crate) mod tests;
 mod witnessed;
 
-pub use self::entry::{Entry, Row};
+pub use self::entry::{BudgetOrigin, Entry, Row};
 pub use self::error::StoreError;
 pub use crate::storage::FILE;
 
 use crate::books::{self, Admission};
 use crate::clock;
-use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
+use crate::frame::{Digest, Frame, Hex, blake3, release_hash, sha256, unhex};
 use crate::marks::{self, Mark};
 use crate::spending::{ChargeRow, Spending};
 use crate::storage::{Commit, Line, Outgoing, Saved, Sqlite, Storage};
-use crate::witness::{Seen, Witness};
+use crate::witness::Witness;
 use bytes::Bytes;
 use consenso_engine::agent::Checkpoint;
 use consenso_engine::privacy::Claim;
@@ -78,6 +78,8 @@ pub struct Store {
     /// The row up to which the audit log was last known to be whole.
     logged_to: i64,
     witness: Option<Witness>,
+    /// The study whose releases the witness counts, and what is run in it.
+    witnessed_study: Option<(i64, Digest)>,
 }
 
 /// What a release was made from, where vectors of neighbours may be some rounds old.
@@ -148,6 +150,7 @@ impl Store {
             marked: 0,
             logged_to: 0,
             witness,
+            witnessed_study: None,
         }
     }
 
@@ -375,11 +378,13 @@ impl Store {
         let id = reserve(None, limit)?;
         let time = clock::text(clock::now());
         let mut entries = Vec::new();
-        if rows.is_empty() {
+        if rows.is_empty() || books::is_replaced(&rows, opening) {
             let (site, time) = (opening.site.clone(), time.clone());
             let rule = limit.map_or(Rule::Sum, |l| l.rule);
             let limit = limit.map(|l| (l.epsilon, l.delta));
-            entries.push((0, Entry::Budget { site, limit, rule, time }));
+            let own = opening.budget.map_or(BudgetOrigin::Study, |_| BudgetOrigin::Site);
+            let origin = limit.map(|_| own);
+            entries.push((0, Entry::Budget { site, limit, rule, origin, time }));
         }
         let (experiment, graph) =
             (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
@@ -397,8 +402,9 @@ impl Store {
     pub fn checkpoint(&self, study: i64) -> Result<Option<Checkpoint>, StoreError> {
         let bytes = self.storage.checkpoint(study)?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let mut saved: Checkpoint = postcard::from_bytes(&bytes)
-            .map_err(|e| self.broken(format!("the checkpoint: {e}")))?;
+        let bytes = whole(&bytes).ok_or_else(|| self.broken("the checkpoint was damaged"))?;
+        let mut saved: Checkpoint =
+            postcard::from_bytes(bytes).map_err(|e| self.broken(format!("the checkpoint: {e}")))?;
         if saved.is_shared() {
             return Ok(Some(saved));
         }
@@ -429,19 +435,14 @@ impl Store {
         mixed: Mixed,
         checkpoint: Checkpoint,
     ) -> Result<Digest, StoreError> {
-        let digest = blake3(bytes);
+        let digest = release_hash(bytes);
         let slot = mixed.slot(study, round);
         let entry =
             Entry::Release { round, blake3: Hex(&digest).to_string(), charge, ages: mixed.ages };
         let sent = Outgoing { slot, study, round, bytes };
         self.append(&[(study, entry)], vec![sent], Some((study, checkpoint)))?;
         self.releases += 1;
-        if let Some(witness) = &mut self.witness {
-            let seen = Seen { releases: self.releases, row: self.head };
-            witness
-                .note(seen)
-                .map_err(|cause| StoreError::File { path: witness.path().to_owned(), cause })?;
-        }
+        self.witness_release(study, round)?;
         Ok(digest)
     }
 
@@ -462,7 +463,7 @@ impl Store {
             known
                 .iter()
                 .find(|k| k.0 == round)
-                .map_or_else(String::new, |k| Hex(&blake3(&k.1)).to_string())
+                .map_or_else(String::new, |k| Hex(&release_hash(&k.1)).to_string())
         };
         let count = lost.len() as u64;
         let rows = lost.into_iter().map(|(round, charge)| {
@@ -528,7 +529,7 @@ impl Store {
         let sent = self.storage.outbox(study)?;
         let mut charged = vec![false; sent.len()];
         if !sent.is_empty() {
-            let hashes: Vec<Digest> = sent.iter().map(|(_, bytes)| blake3(bytes)).collect();
+            let hashes: Vec<Digest> = sent.iter().map(|(_, bytes)| release_hash(bytes)).collect();
             // They are among the last.
             self.back(|row| {
                 let Entry::Release { round, blake3, .. } = &row.entry else {
@@ -606,7 +607,30 @@ impl Store {
         state.take_release();
         let bytes = postcard::to_stdvec(&state)
             .map_err(|e| self.broken(format!("a new checkpoint: {e}")))?;
-        Ok(Saved { study, head, bytes })
+        Ok(Saved { study, head, bytes: with_sum(&bytes) })
+    }
+}
+
+/// What stands before a checkpoint that carries a checksum.
+const SUMMED: [u8; 4] = *b"cs1:";
+
+/// A checkpoint as it is kept: a disk that turns a bit of it is found out.
+fn with_sum(bytes: &[u8]) -> Vec<u8> {
+    [&SUMMED[..], &blake3(bytes)[..8], bytes].concat()
+}
+
+/// What was kept, if it is whole. Checkpoints of before had no checksum.
+fn whole(kept: &[u8]) -> Option<&[u8]> {
+    let Some((first, rest)) = kept.split_first_chunk::<4>() else { return Some(kept) };
+    let turned: u32 = first.iter().zip(SUMMED).map(|(a, b)| (a ^ b).count_ones()).sum();
+    match turned {
+        0 => {
+            let (sum, bytes) = rest.split_first_chunk::<8>()?;
+            (*sum == blake3(bytes)[..8]).then_some(bytes)
+        }
+        // A bit or two of the four bytes.
+        1 | 2 => None,
+        _ => Some(kept),
     }
 }
 

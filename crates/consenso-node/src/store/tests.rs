@@ -458,11 +458,14 @@ fn claims_that_cannot_be_added_are_not_mixed() {
         let seeded = Opening { seeded: true, ..opening(2, Some(0.1), None) };
         for (open, reason) in [
             (
-                other(&|c| c.neighbours = NeighbourRelation::Paper),
+                other(&|c| c.neighbours = NeighbourRelation::ZeroOut),
                 "claims about different changes do not add up",
             ),
             (
-                other(&|c| c.adversary = "two colluding agents".into()),
+                other(&|c| {
+                    c.adversary = "two colluding agents".into();
+                    c.against = consenso_engine::privacy::Adversary::coalition(2, true);
+                }),
                 "against different adversaries do not add up",
             ),
             (seeded, "seeded studies are for public records"),
@@ -524,6 +527,58 @@ fn a_ledger_behind_its_witness_does_not_start() {
         store.new_witness(&witness).unwrap();
         drop(store);
         after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
+    }
+}
+
+/// A turned bit of the state made another model, and nobody knew.
+#[test]
+fn a_damaged_checkpoint_is_found_and_one_of_before_is_read() {
+    let place = Memory::new(std::path::Path::new("rot"));
+    drop(filled(Store::on(Box::new(place.clone())).unwrap()));
+    let read = || Store::on(Box::new(place.clone())).unwrap().checkpoint(1);
+    let kept = place.tables().checkpoints[&1].bytes.clone();
+    assert_eq!(read().unwrap().unwrap(), site().agent.checkpoint());
+    for at in 0..kept.len() {
+        let mut bytes = kept.clone();
+        bytes[at] ^= 1 << (at % 8);
+        place.tables().checkpoints.get_mut(&1).unwrap().bytes = bytes;
+        assert!(matches!(read(), Err(StoreError::Broken { .. })), "byte {at}");
+    }
+    place.tables().checkpoints.get_mut(&1).unwrap().bytes = kept[12..].to_vec();
+    assert_eq!(read().unwrap().unwrap(), site().agent.checkpoint());
+}
+
+/// A site that lost its disk in its second study had the releases of the first counted as rounds of
+/// it, and used no record any more.
+#[test]
+fn a_witness_counts_the_rounds_of_each_study() {
+    for place in Ground::all() {
+        let elsewhere = Place::new();
+        let witness = elsewhere.0.join("witness");
+        let seen = || crate::witness::Witness::open(&witness).unwrap().seen();
+        let mut store = place.open().unwrap();
+        store.witnessed_by(Some(&witness)).unwrap();
+        let checkpoint = site().agent.checkpoint();
+        for (study, rounds) in [(1, 7), (2, 3)] {
+            let opened = store.begin(&opening(study, Some(0.4), Some((1.0, 1e-5)))).unwrap();
+            store.witnessed_by(Some(&witness)).unwrap();
+            assert_eq!((seen().study, seen().round), ([study; 32], 0));
+            for round in 1..=rounds {
+                let (bytes, mixed) = ([round as u8; 40], Mixed::default());
+                store
+                    .release(
+                        opened.number,
+                        round,
+                        &bytes,
+                        ChargeRow::new(),
+                        mixed,
+                        checkpoint.clone(),
+                    )
+                    .unwrap();
+            }
+            assert_eq!((seen().study, seen().round), ([study; 32], rounds));
+        }
+        assert_eq!(seen().releases, 10);
     }
 }
 

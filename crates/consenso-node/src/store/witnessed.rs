@@ -2,6 +2,7 @@
 
 use super::{Entry, Store, StoreError};
 use crate::clock;
+use crate::frame::{Digest, unhex};
 use crate::witness::{Seen, Witness};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -46,31 +47,27 @@ impl Store {
 
     /// Checks that the ledger has what the witness has seen.
     fn agrees_with(&mut self, mut witness: Witness, known: bool) -> Result<(), StoreError> {
-        let Seen { releases: seen, row } = witness.seen();
-        let count = self.releases;
-        let (mut left, mut there, mut last) = (count, None, None);
+        let Seen { releases: seen, row: wanted, .. } = witness.seen();
+        let (mut there, mut last) = (wanted == [0; 32], None);
         self.back(|row| {
-            if !matches!(row.entry, Entry::Release { .. }) {
-                return ControlFlow::Continue(());
-            }
-            last.get_or_insert(row.hash);
-            if left <= seen.max(1) {
-                there = Some(row.hash).filter(|_| left == seen);
+            there |= row.hash == wanted;
+            if there && wanted != [0; 32] {
                 return ControlFlow::Break(());
             }
-            left -= 1;
+            if let Entry::Release { round, .. } = row.entry {
+                last.get_or_insert((row.study, round, row.hash));
+            }
             ControlFlow::Continue(())
         })?;
-        let path = witness.path().to_owned();
-        if count < seen {
+        let (path, count) = (witness.path().to_owned(), self.releases);
+        if !there && count < seen {
             let what = format!(
-                "the witness has seen {seen} releases, and the ledger (state.db) has {}: it is an old copy\n  \
-                 help: restore the newest; an older one would charge and draw again what was sent already",
-                count
+                "the witness has seen {seen} releases, and the ledger (state.db) has {count}: it is an old copy\n  \
+                 help: restore the newest; an older one would charge and draw again what was sent already"
             );
             return Err(wrong(&path, &what));
         }
-        if seen > 0 && there != Some(row) {
+        if !there {
             let what = format!(
                 "is the witness of another ledger: release {seen} is not the one it has seen\n  help: every site needs a witness of its own"
             );
@@ -78,13 +75,81 @@ impl Store {
         }
         // A crash between the ledger's row and the witness: nothing was sent, and the same bytes
         // leave now.
-        if let Some(last) = last.filter(|_| count > seen) {
-            let seen = Seen { releases: count, row: last };
+        if let Some((study, round, row)) = last {
+            let seen = Seen { releases: count, row, study: self.run_in(study)?, round };
             witness.note(seen).map_err(|cause| wrong(&path, &cause.to_string()))?;
         }
         if !known {
             self.name_witness(&path)?;
         }
+        self.witness_beginning(&mut witness)?;
+        self.witness = Some(witness);
+        Ok(())
+    }
+
+    /// Tells the witness of a study that has begun and released nothing, so that its rounds are not
+    /// counted together with those of the studies before.
+    fn witness_beginning(&mut self, witness: &mut Witness) -> Result<(), StoreError> {
+        let headings = self.headings()?;
+        let newest = headings.iter().rev().find(|row| matches!(row.entry, Entry::Study { .. }));
+        let Some(number) = newest.map(|row| row.study) else { return Ok(()) };
+        let study = self.run_in(number)?;
+        let released = self.mark.studies.get(&number).is_some_and(|study| study.released);
+        if released || witness.seen().study == study {
+            return Ok(());
+        }
+        let round = crate::studies::spared_until(&headings, number);
+        let seen = Seen { releases: self.releases, row: self.head, study, round };
+        witness.note(seen).map_err(|cause| wrong(witness.path(), &cause.to_string()))
+    }
+
+    /// What is run in a study.
+    fn run_in(&mut self, study: i64) -> Result<Digest, StoreError> {
+        if let Some((known, digest)) = self.witnessed_study
+            && known == study
+        {
+            return Ok(digest);
+        }
+        let digest = self.headings()?.iter().find_map(|row| match &row.entry {
+            Entry::Study { experiment, .. } if row.study == study => {
+                unhex(experiment).and_then(|bytes| Digest::try_from(bytes).ok())
+            }
+            _ => None,
+        });
+        let digest = digest.unwrap_or_default();
+        self.witnessed_study = Some((study, digest));
+        Ok(digest)
+    }
+
+    /// Has the witness count a release whose row is the ledger's last, before its bytes may leave.
+    pub(super) fn witness_release(&mut self, study: i64, round: u32) -> Result<(), StoreError> {
+        if self.witness.is_none() {
+            return Ok(());
+        }
+        let study = self.run_in(study)?;
+        let seen = Seen { releases: self.releases, row: self.head, study, round };
+        let Some(witness) = &mut self.witness else { return Ok(()) };
+        witness
+            .note(seen)
+            .map_err(|cause| StoreError::File { path: witness.path().to_owned(), cause })
+    }
+
+    /// Has the witness that is there know a ledger that was put back, in which exchanges up to
+    /// `until` may have been released. What it counted before stays.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn witness_restored(
+        &mut self,
+        path: &Path,
+        study: i64,
+        until: u32,
+    ) -> Result<(), StoreError> {
+        let mut witness = Witness::open(path).map_err(|cause| wrong(path, &cause.to_string()))?;
+        self.name_witness(path)?;
+        let study = self.run_in(study)?;
+        let seen = Seen { releases: self.releases, row: self.head, study, round: until };
+        witness.note(seen).map_err(|cause| wrong(path, &cause.to_string()))?;
         self.witness = Some(witness);
         Ok(())
     }
@@ -98,17 +163,21 @@ impl Store {
     /// Makes a new witness that takes the ledger as it is for the newest.
     ///
     /// # Errors
-    /// What the disk says.
+    /// What the disk says; a witness that is there is not overwritten.
     pub fn new_witness(&mut self, path: &Path) -> Result<(), StoreError> {
-        let mut last = [0; 32];
+        let mut last = None;
         self.back(|row| match row.entry {
-            Entry::Release { .. } => {
-                last = row.hash;
+            Entry::Release { round, .. } => {
+                last = Some((row.study, round, row.hash));
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),
         })?;
-        let seen = Seen { releases: self.releases, row: last };
+        let (study, round, row) = match last {
+            Some((study, round, row)) => (self.run_in(study)?, round, row),
+            None => ([0; 32], 0, [0; 32]),
+        };
+        let seen = Seen { releases: self.releases, row, study, round };
         let made = Witness::create(path, seen).map_err(|cause| wrong(path, &cause.to_string()))?;
         self.name_witness(path)?;
         self.witness = Some(made);

@@ -13,25 +13,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import accounting, datasets, noise
+from . import accounting, benchmark, datasets, dp, noise
+from ._ask import ask
 from ._budget import BudgetAccountant, BudgetSpent
+from ._claim import Claim
 from ._cli import cli
 from ._core import ConsensoError, InputError, __version__
-from ._custom import CustomFit, CustomProblem
+from ._custom import CustomFit, CustomProblem, UpdateGate
 from ._experiments import Record, built_in, reproduce, run
 from ._model import Model, load_model
+from ._schema import Schema
 from ._site import Site, network
 
 if TYPE_CHECKING:
-    from ._estimators import HuberRegressor, LinearSVC, LogisticRegression, Ridge
+    from . import preprocessing
+    from ._estimators import (
+        CoxPHSurvivalAnalysis,
+        GammaRegressor,
+        HuberRegressor,
+        LinearSVC,
+        LogisticRegression,
+        NegativeBinomialRegressor,
+        PoissonRegressor,
+        ProbitRegression,
+        QuantileRegressor,
+        Ridge,
+    )
 
 __all__ = [
-    "BudgetAccountant", "BudgetSpent", "ConsensoError", "CustomFit", "CustomProblem", "HuberRegressor", "InputError",
-    "LinearSVC", "LogisticRegression", "Model", "Record", "Ridge", "Site", "__version__", "accounting", "built_in", "cli",
-    "datasets", "load_model", "network", "noise", "reproduce", "run",
+    "BudgetAccountant", "BudgetSpent", "Claim", "ConsensoError", "CoxPHSurvivalAnalysis", "CustomFit", "CustomProblem", "GammaRegressor", "HuberRegressor", "InputError",
+    "LinearSVC", "LogisticRegression", "Model", "NegativeBinomialRegressor", "PoissonRegressor", "ProbitRegression", "QuantileRegressor",
+    "Record", "Ridge", "Schema", "Site", "UpdateGate", "__version__", "accounting", "ask", "benchmark", "built_in", "cli", "datasets", "dp", "load_model", "network",
+    "noise", "preprocessing", "reproduce", "run",
 ]
 
-_ESTIMATORS = ("HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge")
+_ESTIMATORS = (
+    "CoxPHSurvivalAnalysis", "GammaRegressor", "HuberRegressor", "LinearSVC", "LogisticRegression", "NegativeBinomialRegressor", "PoissonRegressor", "ProbitRegression",
+    "QuantileRegressor", "Ridge",
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
@@ -45,4 +68,8 @@ def __getattr__(name: str) -> Any:
             raise ImportError(f"consenso.{name} is a scikit-learn estimator: pip install 'scikit-learn>=1.6'") from None
 
         return getattr(_estimators, name)
+    if name == "preprocessing":
+        import importlib
+
+        return importlib.import_module(".preprocessing", __name__)
     raise AttributeError(f"module 'consenso' has no attribute {name!r}")

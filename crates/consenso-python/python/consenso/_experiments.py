@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import glob
 import html
 import json
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 from . import _core
 from ._cli import cli
 from ._core import InputError
-from ._format import round_up
+from ._format import plain, round_up
 from ._progress import progress_of
 
 if sys.version_info >= (3, 11):
@@ -278,11 +279,13 @@ class Record:
         for point in points or [own]:
             for a in point["algorithms"]:
                 epsilon = a.get("epsilon") or {}
+                metrics = {k: v for k, v in (a.get("metrics") or {}).items() if v is None or isinstance(v, (int, float))}
                 rows.append({
                     "agents": point["agents"], "algorithm": a["label"], "kind": a["kind"], "rounds": a["rounds"],
                     "budget": point.get("epsilon"), "epsilon": epsilon.get("claim"), "delta": epsilon.get("delta"),
                     "test_accuracy": a.get("test_accuracy"), "test_auc": a.get("test_auc"),
                     "objective": a.get("objective"), "optimum_gap": a.get("optimum_gap"), "seconds": a.get("seconds"),
+                    **metrics,
                 })
         return rows
 
@@ -301,8 +304,8 @@ class Record:
     def table(self, style: str = "markdown") -> str:
         """A table of the results, in ``"markdown"`` or ``"latex"``."""
         rows = self.rows()
-        heads = ["algorithm", "agents", "rounds", "epsilon", "test_accuracy", "test_auc"]
-        cells = [[_cell(row[head], head == "epsilon") for head in heads] for row in rows]
+        heads = ["algorithm", "agents", "rounds", "epsilon", *self._measures(rows)]
+        cells = [[_cell(row.get(head), head == "epsilon") for head in heads] for row in rows]
         if style == "markdown":
             lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
             return "\n".join(lines + ["| " + " | ".join(c) + " |" for c in cells])
@@ -316,14 +319,20 @@ class Record:
             )
         raise InputError(f'style={style!r} must be "markdown" or "latex"')
 
+    @staticmethod
+    def _measures(rows: list[dict[str, Any]]) -> list[str]:
+        """What judges these models: accuracy and AUC of classes, R² and errors of numbers."""
+        numbers = all(row.get("test_accuracy") is None for row in rows) and any(row.get("r2") is not None for row in rows)
+        return ["r2", "rmse", "mae"] if numbers else ["test_accuracy", "test_auc"]
+
     def __repr__(self) -> str:
         return f"Record({self.data['name']!r}, {len(self.algorithms)} algorithms, {self.data['runs']} runs)"
 
     def _repr_html_(self) -> str:
-        heads = ["algorithm", "rounds", "epsilon", "test_accuracy", "test_auc"]
+        heads = ["algorithm", "rounds", "epsilon", *self._measures(self.rows())]
         head = "".join(f"<th>{h}</th>" for h in heads)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h], h == 'epsilon'))}</td>" for h in heads) + "</tr>" for row in self.rows()
+            "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(h), h == 'epsilon'))}</td>" for h in heads) + "</tr>" for row in self.rows()
         )
         claims = "".join(
             f"<pre>{html.escape(a['epsilon']['statement'])}</pre>" for a in self.algorithms if a.get("epsilon")
@@ -336,7 +345,7 @@ def _cell(value: Any, up: bool = False) -> str:
     """A number in four digits; ``up`` rounds it up, as every ε is."""
     if not isinstance(value, float):
         return "" if value is None else str(value)
-    return round_up(value, 4) if up else f"{value:.4g}"
+    return round_up(value, 4) if up else plain(decimal.Decimal(f"{value:.4g}"))
 
 
 def _chart(algorithms: list[dict[str, Any]]) -> str:
@@ -388,13 +397,18 @@ class Plots:
         return ax
 
     def frontier(self, ax: Any = None) -> Any:
-        """Test accuracy against ε, a line an algorithm; needs a ``[sweep]`` of budgets to have more than a point each."""
+        """Test accuracy against ε, or R² where a number is predicted, a line an algorithm; needs a ``[sweep]`` of budgets to have more than
+        a point each."""
         ax = self._axes(ax)
-        rows = [r for r in self._record.rows() if r["epsilon"] is not None and r["test_accuracy"] is not None]
+        every = self._record.rows()
+        measure = self._record._measures(every)[0]
+        rows = [r for r in every if r["epsilon"] is not None and r.get(measure) is not None]
         for label in dict.fromkeys(r["algorithm"] for r in rows):
-            points = sorted((r["epsilon"], r["test_accuracy"]) for r in rows if r["algorithm"] == label)
+            points = sorted((r["epsilon"], r[measure]) for r in rows if r["algorithm"] == label)
             ax.plot(*zip(*points), marker="o", label=label)
-        ax.set(xlabel="ε", ylabel="test accuracy", xscale="log")
+        ax.set(xlabel="ε", ylabel={"r2": "test R²"}.get(measure, "test accuracy"), xscale="log")
         if rows:
             ax.legend()
+        else:
+            ax.text(0.5, 0.5, "no algorithm has both a claim and test records", ha="center", transform=ax.transAxes)
         return ax

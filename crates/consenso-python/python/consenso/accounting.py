@@ -22,7 +22,9 @@ def compose(events: Sequence[Mapping[str, Any]], delta: float) -> dict[str, Any]
     ----------
     events : sequence of mappings
         Such as ``{"mechanism": "laplace", "epsilon": 0.01, "count": 1400}`` (ε = l1 sensitivity over scale) or
-        ``{"mechanism": "gaussian", "mu": 0.02, "count": 1000}`` (μ = l2 sensitivity over σ).
+        ``{"mechanism": "gaussian", "mu": 0.02, "count": 1000}`` (μ = l2 sensitivity over σ). With ``"sampling": q`` a release
+        is a sum over a secret sample that every record is in with probability q; sensitivities are those of adding a record
+        that is drawn, or of replacing it with ``"neighbours": "replace-one"`` (contributions are half as long then).
     delta : float
         δ of every method but ``pure``.
 
@@ -45,11 +47,15 @@ def calibrate(
     sensitivity_l2: Optional[float] = None,
     sensitivity_linf: Optional[float] = None,
     mechanism: Optional[str] = None,
+    sampling: Optional[float] = None,
+    neighbours: str = "add-remove",
 ) -> dict[str, Any]:
     """The least noise that keeps ``rounds`` releases of ``dim`` numbers within (ε, δ).
 
     Give at least one sensitivity: how far one record can move the released step in that norm. ``mechanism`` is
-    ``"laplace"``, ``"gaussian"`` or ``None`` for whichever has less variance.
+    ``"laplace"``, ``"gaussian"`` or ``None`` for whichever has less variance. ``sampling`` is the secret probability with
+    which every record is drawn for a round; sensitivities are those of a round that has drawn it, between ``neighbours``
+    (``"add-remove"``, ``"replace-one"`` or ``"zero-out"``).
 
     Returns
     -------
@@ -60,7 +66,7 @@ def calibrate(
         if not (isinstance(value, int) and 1 <= value < 2**32):
             raise InputError(f"{name}={value!r} must be a whole number of at least 1")
     text = _core.calibrate(
-        float(epsilon), float(delta), rounds, dim, sensitivity_l1, sensitivity_l2, sensitivity_linf, mechanism
+        float(epsilon), float(delta), rounds, dim, sensitivity_l1, sensitivity_l2, sensitivity_linf, mechanism, sampling, neighbours
     )
     found: dict[str, Any] = json.loads(text)
     return found
@@ -83,6 +89,10 @@ def renyi(omega: float, beta: float, shift: float, order: float) -> float:
     return _core.renyi(omega, beta, shift, order)
 
 
+def _drawn(sampling: Optional[float], neighbours: str) -> dict[str, Any]:
+    return {} if sampling is None else {"sampling": sampling, "neighbours": neighbours}
+
+
 class Accountant:
     """Collects releases that were decided in advance and says what they cost together.
 
@@ -98,13 +108,17 @@ class Accountant:
         self.delta = float(delta)
         self.events: list[dict[str, Any]] = []
 
-    def laplace(self, epsilon: float, count: int = 1) -> "Accountant":
-        """Add Laplace releases; ``epsilon`` is the l1 sensitivity over the scale."""
-        return self._add(mechanism="laplace", epsilon=epsilon, count=count)
+    def laplace(
+        self, epsilon: float, count: int = 1, *, sampling: Optional[float] = None, neighbours: str = "add-remove"
+    ) -> "Accountant":
+        """Add Laplace releases; ``epsilon`` is the l1 sensitivity over the scale. For ``sampling`` see :func:`compose`."""
+        return self._add(mechanism="laplace", epsilon=epsilon, count=count, **_drawn(sampling, neighbours))
 
-    def gaussian(self, mu: float, count: int = 1) -> "Accountant":
-        """Add Gaussian releases; ``mu`` is the l2 sensitivity over σ."""
-        return self._add(mechanism="gaussian", mu=mu, count=count)
+    def gaussian(
+        self, mu: float, count: int = 1, *, sampling: Optional[float] = None, neighbours: str = "add-remove"
+    ) -> "Accountant":
+        """Add Gaussian releases; ``mu`` is the l2 sensitivity over σ. For ``sampling`` see :func:`compose`."""
+        return self._add(mechanism="gaussian", mu=mu, count=count, **_drawn(sampling, neighbours))
 
     def pure(self, epsilon: float, count: int = 1) -> "Accountant":
         """Add releases of any kind that are ε-differentially private."""

@@ -17,7 +17,7 @@ const CHARTS: &str = include_str!("charts.js");
 const MOST_POINTS: usize = 1000;
 
 /// One figure of a page: `name` is its id, `caption` is HTML.
-pub(super) fn element(name: &str, figure: &Figure, caption: &str) -> String {
+pub fn element(name: &str, figure: &Figure, caption: &str) -> String {
     format!(
         "<figure class=\"chart\" id=\"{name}\">\n<div class=\"still\">{}</div>\n\
          <script type=\"application/json\">{}</script>\n<figcaption>{caption}</figcaption>\n</figure>\n",

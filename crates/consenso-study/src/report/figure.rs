@@ -38,7 +38,7 @@ pub(super) const DASHES: [&str; 8] =
 const FEW: usize = 24;
 
 /// What the reader's dark mode changes. The same rules serve a file and a page of many figures.
-pub(super) fn dark_style() -> String {
+pub fn dark_style() -> String {
     let mut rules = String::from(
         "@media screen and (prefers-color-scheme: dark){\
          .fig-paper{fill:#15181c}.fig-ink{fill:#e4e7ea}.fig-muted{fill:#a3abb3}.fig-grid{stroke:#2b3036}\

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Text that is safe between tags and inside quoted attributes, of HTML and of XML.
 ///
 /// Control characters that XML 1.0 has no way to write become U+FFFD.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -24,7 +24,7 @@ pub(super) fn escape(text: &str) -> String {
 
 /// A number with so many significant digits, rounded to nearest: `0.0123`, `1.23·10⁻⁷`, `∞`, or a
 /// dash where there is none.
-pub(super) fn number(value: f64, digits: usize) -> String {
+pub fn number(value: f64, digits: usize) -> String {
     special(value).unwrap_or_else(|| {
         let (mantissa, exponent) = digits_of(value, digits);
         positional(mantissa, exponent, digits)
@@ -33,7 +33,7 @@ pub(super) fn number(value: f64, digits: usize) -> String {
 
 /// An ε with three significant digits, rounded **up**: what is printed is never less than what was
 /// certified.
-pub(super) fn epsilon(value: f64) -> String {
+pub fn epsilon(value: f64) -> String {
     special(value).unwrap_or_else(|| {
         let (mut mantissa, mut exponent) = digits_of(value, 3);
         // The comparison is with what a reader would type, so 0.3 stays 0.300.
@@ -49,7 +49,7 @@ pub(super) fn epsilon(value: f64) -> String {
 }
 
 /// A number exactly, as short as it can be: `10⁻⁶`, `0.001`, `2.5·10⁻⁷`.
-pub(super) fn exact(value: f64) -> String {
+pub fn exact(value: f64) -> String {
     special(value).unwrap_or_else(|| {
         if value == 0.0 || (1e-3..1e5).contains(&value.abs()) {
             return minus(&format!("{value}"));
@@ -109,7 +109,7 @@ pub(super) fn power(mantissa: &str, exponent: i32) -> String {
 }
 
 /// A share as a percentage with one decimal, without its sign.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     special(share).unwrap_or_else(|| minus(&format!("{:.1}", 100.0 * share)))
 }
 
@@ -125,12 +125,12 @@ pub(super) fn seconds(value: f64) -> String {
 }
 
 /// `1 run`, `2 runs`; thousands apart.
-pub(super) fn count(n: usize, what: &str) -> String {
+pub fn count(n: usize, what: &str) -> String {
     format!("{} {what}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
 /// `30 162`, with thin spaces that do not break.
-pub(super) fn thousands(n: usize) -> String {
+pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (k, c) in digits.chars().enumerate() {

@@ -23,15 +23,45 @@ fn of_size(record: &Record, agents: usize) -> impl Iterator<Item = &SweepPoint> 
     record.sweep.iter().filter(move |point| point.agents == agents && point.epsilon.is_some())
 }
 
+/// Whether models are judged by R².
+fn predicts_numbers(record: &Record) -> bool {
+    let mut algorithms = record.sweep.iter().flat_map(|point| &point.algorithms);
+    algorithms.any(|a| a.across_runs.as_ref().is_some_and(|r| r.figure == "r2"))
+}
+
+/// R² against ε.
+fn of_numbers(agents: usize, series: Vec<Series>, optimum: Option<f64>) -> Figure {
+    Figure {
+        title: format!("What a budget buys, {agents} agents"),
+        description: format!(
+            "R² on the test records against the total ε of every record, each algorithm at the noise calibrated to it, {agents} agents. Lines are \
+             means over runs, bands reach from the worst run to the best. The dashed line has no noise and all records in one place. A model that \
+             answers the mean has 0."
+        ),
+        x: Axis::new("budget ε, logarithmic", Scale::Log),
+        y: Axis::new("R²", Scale::Linear),
+        series,
+        lines: optimum
+            .map(|value| Reference { label: "optimum of all records".into(), value })
+            .into_iter()
+            .collect(),
+    }
+}
+
 fn figure(record: &Record, agents: usize) -> Figure {
     let labels = of_size(record, agents).next().map_or(&[][..], |point| &point.algorithms[..]);
     let published = record.resolved.contains("source = \"heart-flamby\"");
+    let numbers = predicts_numbers(record);
     let line = |(k, named): (usize, &AlgorithmRecord)| {
         let at = |point: &SweepPoint| {
             let found = point.algorithms.iter().find(|a| a.label == named.label)?;
             // Beside FLamby's figures stand ours of the same kind.
             let over_sites =
                 found.metrics.as_ref().and_then(|m| m.site_accuracy).filter(|_| published);
+            if numbers {
+                let s = found.across_runs.as_ref()?.spread;
+                return Some(Point { x: point.epsilon?, low: s.min, mean: s.mean, high: s.max });
+            }
             let spread = over_sites
                 .map_or(found.per_agent_accuracy, |mean| Spread::of(std::iter::once(mean)))?;
             let [low, mean, high] =
@@ -41,6 +71,10 @@ fn figure(record: &Record, agents: usize) -> Figure {
         Series::new(&named.label, k, of_size(record, agents).filter_map(at).collect())
     };
     let baselines = of_size(record, agents).next().map(|point| &point.baselines);
+    if numbers {
+        let series = labels.iter().enumerate().map(line).collect();
+        return of_numbers(agents, series, baselines.and_then(|b| b.central_optimum_r2));
+    }
     let references = baselines.into_iter().flat_map(|b| {
         [
             ("optimum of all records", b.central_optimum_accuracy),
@@ -103,8 +137,7 @@ pub(super) fn tables(record: &Record) -> String {
             let _ = write!(rows, "<tr><th scope=\"row\">{}</th>", escape(&named.label));
             for point in &points {
                 let found = point.algorithms.iter().find(|a| a.label == named.label);
-                let accuracy = found.and_then(|a| a.test_accuracy);
-                let _ = write!(rows, "<td>{}</td>", accuracy.map_or_else(|| "–".into(), percent));
+                let _ = write!(rows, "<td>{}</td>", found.map_or_else(|| "–".into(), judged));
             }
             rows.push_str("</tr>\n");
             let by_site = |point: &&SweepPoint| {
@@ -129,10 +162,25 @@ pub(super) fn tables(record: &Record) -> String {
         }
         let _ = write!(
             out,
-            "<h3>{agents} agents</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Accuracy by budget\" tabindex=\"0\">\n\
-             <table class=\"results\">\n<thead><tr><th scope=\"col\">Test accuracy, %</th>{heads}</tr></thead>\n\
-             <tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n"
+            "<h3>{agents} agents</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Figures by budget\" tabindex=\"0\">\n\
+             <table class=\"results\">\n<thead><tr><th scope=\"col\">{}</th>{heads}</tr></thead>\n\
+             <tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n",
+            if predicts_numbers(record) { "R²" } else { "Test accuracy, %" },
         );
     }
     out
+}
+
+/// Accuracy with the AUC, or R², each from the worst run to the best.
+fn judged(a: &AlgorithmRecord) -> String {
+    let range = |s: &Spread| format!("{:.3} to {:.3}", s.min, s.max);
+    match (a.test_accuracy, &a.across_runs) {
+        (Some(accuracy), Some(runs)) if runs.figure == "auc" => {
+            let auc = runs.spread.mean;
+            format!("{}<br>AUC {auc:.3} ({})", percent(accuracy), range(&runs.spread))
+        }
+        (Some(accuracy), _) => percent(accuracy),
+        (None, Some(runs)) => format!("{:.3} ({})", runs.spread.mean, range(&runs.spread)),
+        (None, None) => "–".into(),
+    }
 }

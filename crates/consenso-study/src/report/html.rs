@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
-use super::{chart, dimension, frontier, judged, page};
+use super::{chart, coefficients, dimension, frontier, judged, page};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::Meaning;
 use consenso_engine::record::{AlgorithmRecord, EpsilonRecord, Record, ResultKind};
@@ -21,6 +21,7 @@ pub fn report_html(record: &Record) -> String {
     let sections = [
         ("results", "Results", results(record)),
         ("predictions", "How well it predicts", judged::section(record)),
+        ("coefficients", "Coefficients", coefficients::section(record)),
         ("figures", figures_title(record), figures(record)),
         ("budgets", "Accuracy by budget", frontier::tables(record)),
         ("by-dimension", "Utility loss by dimension", dimension::table(record)),
@@ -271,10 +272,18 @@ fn baseline_rows(record: &Record) -> Vec<Row> {
         ),
         row("Tuned reference, not private", tuned(|m| m.accuracy), tuned(|m| m.auc), None, None),
     ];
-    // Under a linear constraint the zero model breaks it, and what it costs says nothing.
-    let skipped = if super::tied(record) { "Zero model" } else { "" };
+    // Under a linear constraint the zero model breaks it, and what it costs says nothing; beside an
+    // optimum that is not known neither says anything.
+    let skipped: &[&str] = match (baselines.central_optimum_objective.is_nan(), super::tied(record))
+    {
+        (true, _) => &["Zero model", "Optimum of this objective, not private"],
+        (_, true) => &["Zero model"],
+        _ => &[],
+    };
     all.into_iter()
-        .filter(|row| row.head != skipped && row.cells.iter().any(Option::is_some))
+        .filter(|row| {
+            !skipped.contains(&row.head.as_str()) && row.cells.iter().any(Option::is_some)
+        })
         .collect()
 }
 

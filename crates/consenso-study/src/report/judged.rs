@@ -24,11 +24,12 @@ fn four_digits(value: f64) -> String {
     number(value, 4)
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     Column { head: "Accuracy, %", value: |m| m.accuracy, text: percent },
     Column { head: "Balanced accuracy, %", value: |m| m.balanced_accuracy, text: percent },
     Column { head: "Over sites, %", value: |m| m.site_accuracy, text: percent },
     Column { head: "AUC", value: |m| m.auc, text: three },
+    Column { head: "C-index", value: |m| m.c_index, text: three },
     Column { head: "Average precision", value: |m| m.average_precision, text: three },
     Column { head: "F1", value: |m| m.f1, text: three },
     Column { head: "Precision", value: |m| m.precision, text: three },

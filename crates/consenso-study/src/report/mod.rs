@@ -4,22 +4,22 @@
 //! Nothing here computes: every number is in the [`Record`]. An ε is printed rounded up, never to
 //! nearest.
 
-mod chart;
+pub mod chart;
+mod coefficients;
 mod dimension;
 pub mod figure;
-mod format;
+pub mod format;
 mod frontier;
 mod html;
 mod judged;
-mod page;
-mod paper;
+pub mod page;
 mod shareable;
 pub mod ticks;
 
 pub use dimension::{exponent, growth};
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
+pub use format::escape;
 pub use html::report_html;
-pub use paper::paper_html;
 pub use shareable::shareable_html;
 
 use consenso_engine::record::{AlgorithmRecord, CurvePoint, Record, Spread};
@@ -71,7 +71,10 @@ fn curves(record: &Record, value: impl Fn(&CurvePoint) -> Option<Spread>) -> Vec
         algorithm
             .curve
             .iter()
-            .filter_map(|at| value(at).map(|spread| point(at.round, spread)))
+            .filter_map(|at| Some((at.round, value(at)?)))
+            // What is not known has no line: no process of several has the optimum.
+            .filter(|(_, spread)| !spread.mean.is_nan())
+            .map(|(round, spread)| point(round, spread))
             .collect()
     };
     let line = |(k, algorithm): (usize, &AlgorithmRecord)| {
@@ -81,7 +84,7 @@ fn curves(record: &Record, value: impl Fn(&CurvePoint) -> Option<Spread>) -> Vec
 }
 
 /// A point of a curve by round.
-pub(crate) fn point(round: u32, Spread { min, mean, max }: Spread) -> Point {
+pub fn point(round: u32, Spread { min, mean, max }: Spread) -> Point {
     Point { x: f64::from(round), low: min, mean, high: max }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn contents(all: &[Section<'_>]) -> String {
 }
 
 /// A list of links to the sections of a page that is written already.
-pub(super) fn contents_of(html: &str) -> String {
+pub fn contents_of(html: &str) -> String {
     let section = |part: &str| {
         let (id, rest) = part.split_once("\">\n<h2>")?;
         let (title, _) = rest.split_once("</h2>")?;
@@ -91,7 +91,7 @@ fn text_of(element: &str) -> String {
 }
 
 /// A whole page around the HTML of its `main`. The title is text.
-pub(super) fn shell(title: &str, version: &str, main: &str) -> String {
+pub fn shell(title: &str, version: &str, main: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\

@@ -3,7 +3,7 @@
 
 use consenso_engine::data::{
     Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema,
-    SchemaError, Summary, Table, TextEncoding, csv, libsvm,
+    SchemaError, Summary, Table, TextEncoding, Unknown, csv, libsvm,
 };
 use consenso_study::{SchemaFile as _, bundled, packed};
 
@@ -237,10 +237,50 @@ fn new_records_need_no_label() {
     let schema = Schema::from_toml(CLINIC).expect("valid");
     let text = "aufnahme,größe,station,kosten,note\n31.01.2020,1.5,nord,,x\n,1,süd,3,y\n01.01.2020,,süd,3,z\n";
     let table =
-        csv::read_unlabelled(text.as_bytes(), "new.csv", &schema, schema.format()).expect("valid");
+        csv::read_unlabelled(text.as_bytes(), "new.csv", &schema, schema.format(), Unknown::Error)
+            .expect("valid");
     assert!(table.labels().iter().all(|label| label.is_nan()) && table.persons().is_empty());
     assert_eq!((table.row_numbers(), table.report().dropped_missing), (&[0, 2][..], 1));
     assert!(csv::read(text.as_bytes(), "new.csv", &schema).is_err());
+}
+
+#[test]
+fn one_unknown_category_does_not_end_a_prediction_if_somebody_says_so() {
+    let column = |name: &str, words: &[&str]| {
+        let categories = words.iter().map(|&word| word.to_owned()).collect();
+        Column::new(name, Kind::Categorical { categories })
+    };
+    let label = Kind::Label(Label::Classes(vec!["no".into(), "yes".into()]));
+    let columns = || vec![column("ward", &["east", "west", "Other"]), column("sex", &["f", "m"])];
+    let schema = |mut columns: Vec<Column>| {
+        columns.push(Column::new("ill", label.clone()));
+        Schema::new(columns, Format::default(), true).expect("valid")
+    };
+    let all = schema(columns());
+    let read = |text: &str, schema: &Schema, unknown| {
+        csv::read_unlabelled(text.as_bytes(), "new.csv", schema, schema.format(), unknown)
+    };
+    let text = "ward,sex\neast,f\nsouth,m\n";
+    let refused = read(text, &all, Unknown::Error).expect_err("not declared").to_string();
+    assert!(refused.contains("new.csv:3") && refused.contains("--unknown ignore"), "{refused}");
+    let other = read(text, &all, Unknown::Other).expect("valid");
+    assert_eq!((other.row(1)[0], other.report().unknown["ward"]), (2.0, 1));
+    let ignored = read(text, &all, Unknown::Ignore).expect("valid");
+    let encoder = Encoder::new(&all, Encoding::OneHot).expect("fits");
+    let records = encoder.encode_table(&ignored);
+    let zeros = records.row(1)[..3].to_vec();
+    assert_eq!(zeros, [0.0; 3], "the column says nothing");
+    assert!(records.row(1)[4] > 0.5 && records.row(0)[0] > 0.5);
+    // The same row as if that column alone were gone: nothing else has moved.
+    let only = read("sex\nm\n", &schema(vec![column("sex", &["f", "m"])]), Unknown::Error);
+    let alone = Encoder::new(only.as_ref().expect("valid").schema(), Encoding::OneHot);
+    let alone = alone.expect("fits").encode_table(&only.expect("valid"));
+    let rest: Vec<f64> = records.row(1)[3..].to_vec();
+    rest.iter().zip(alone.row(0).iter()).for_each(|(a, b)| assert!((a - b).abs() < 1e-14));
+    let none = schema(vec![column("ward", &["east"]), column("sex", &["f", "m"])]);
+    let refused = read(text, &none, Unknown::Other).expect_err("nothing to be").to_string();
+    assert!(refused.contains("called \"other\""), "{refused}");
+    assert!(csv::read("ward,sex,ill\nsouth,m,no\n".as_bytes(), "t.csv", &all).is_err());
 }
 
 #[test]
@@ -420,9 +460,8 @@ fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
         csv::read("age,colour,note,ill\n40,red,,no\n50,red,,no\n".as_bytes(), name, &schema())
             .expect("valid")
     };
-    let error = Dataset::new(vec![one("a.csv"), one("b.csv")], None, Encoding::OneHot)
-        .expect_err("one class")
-        .to_string();
+    let data = Dataset::new(vec![one("a.csv"), one("b.csv")], None, Encoding::OneHot);
+    let error = data.expect("one class").at_least_two_classes().expect_err("one class").to_string();
     assert_eq!(
         error,
         "a.csv, b.csv: all 4 records have the label \"no\"; training needs records of at least two classes"

@@ -2,7 +2,9 @@
 //! help.
 
 use consenso_engine::data::partition::{dirichlet, equal};
-use consenso_engine::data::{Dataset, Encoding, Partition, PartitionError, Schema, Shard, csv};
+use consenso_engine::data::{
+    Dataset, Encoding, Partition, PartitionError, RecordKeys, Records, Schema, Shard, csv,
+};
 use consenso_engine::random::Seed;
 use consenso_study::{SchemaFile as _, bundled};
 use proptest::prelude::*;
@@ -178,7 +180,8 @@ fn held_out_records_leave_the_training_set() {
     let train = bundled::adult_tables().expect("adult").0;
     let data = Dataset::new(vec![train], None, Encoding::Paper).expect("adult");
     let rows = data.train().len();
-    let split = data.clone().hold_out(0.25, &Seed::from(1)).expect("possible");
+    let split =
+        data.clone().hold_out(0.25, RecordKeys::Position, None, &Seed::from(1)).expect("possible");
     let test = split.test().expect("held out");
     assert_eq!((test.len(), split.train().len()), (7541, rows - 7541));
     assert!(split.groupings().iter().all(|grouping| grouping.codes.len() == split.train().len()));
@@ -193,16 +196,62 @@ fn held_out_records_leave_the_training_set() {
         (sum(test) + sum(split.train()) - sum(data.train())).abs() < 1e-6,
         "every record is on one side"
     );
-    assert_eq!(split, data.clone().hold_out(0.25, &Seed::from(1)).expect("possible"));
+    assert_eq!(
+        split,
+        data.clone().hold_out(0.25, RecordKeys::Position, None, &Seed::from(1)).expect("possible")
+    );
     assert!(
-        data.clone().hold_out(1.0, &Seed::from(1)).is_err()
-            && data.hold_out(f64::NAN, &Seed::from(1)).is_err()
+        data.clone().hold_out(1.0, RecordKeys::Position, None, &Seed::from(1)).is_err()
+            && data.hold_out(f64::NAN, RecordKeys::Position, None, &Seed::from(1)).is_err()
     );
     assert!(
         split
-            .hold_out(0.5, &Seed::from(1))
+            .hold_out(0.5, RecordKeys::Position, None, &Seed::from(1))
             .expect_err("twice")
             .to_string()
             .contains("7541 test records already")
     );
+}
+
+/// Of records that may be more or fewer, which are held out is decided for each by itself.
+#[test]
+fn a_removed_record_moves_no_other_in_or_out_of_a_hold_out() {
+    let schema = Schema::from_toml(SITES).expect("valid");
+    let line = |k: usize| {
+        let clinic = ["north", "south"][k / 3 % 2];
+        format!("{},{clinic},{}\n", k * 7 % 11, ["no", "yes"][k % 2])
+    };
+    let lines: Vec<String> = (0..120).map(line).collect();
+    let held = |lines: &[String]| {
+        let text = format!("x,clinic,y\n{}", lines.concat());
+        let table = csv::read(text.as_bytes(), "a.csv", &schema).expect("valid");
+        let data = Dataset::new(vec![table], None, Encoding::OneHot).expect("valid");
+        let split = data
+            .hold_out(0.3, RecordKeys::Content, Some("clinic"), &Seed::from(4))
+            .expect("possible");
+        let clinics = split.grouping("clinic").expect("known").clone();
+        let text = |records: &Records, row: usize| {
+            format!("{:?} {}", records.row(row), records.labels()[row])
+        };
+        let mut all: Vec<String> = (0..split.train().len())
+            .map(|row| {
+                let clinic = &clinics.names[clinics.codes[row] as usize];
+                format!("train {clinic} {}", text(split.train(), row))
+            })
+            .collect();
+        let test = split.test().expect("held out");
+        all.extend((0..test.len()).map(|row| format!("test {}", text(test, row))));
+        all.sort_unstable();
+        (all, test.len())
+    };
+    let (whole, test) = held(&lines);
+    assert!((15..=60).contains(&test), "{test} of 120, where 36 are expected");
+    for gone in [0, 1, 50, 119] {
+        let mut fewer = lines.clone();
+        fewer.remove(gone);
+        let (rest, _) = held(&fewer);
+        let mut left = rest.into_iter().peekable();
+        let missing = whole.iter().filter(|record| left.next_if_eq(*record).is_none()).count();
+        assert_eq!((missing, left.next()), (1, None), "without line {gone}");
+    }
 }

@@ -94,7 +94,10 @@ impl Place {
     }
 
     fn text(&self, path: &str, rest: &str) -> (ExperimentText, ExperimentSpec) {
-        let text = EXPERIMENT.replace("PATH", path).replace("REST", rest);
+        let mut text = EXPERIMENT.replace("PATH", path).replace("REST", rest);
+        if rest.ends_with("add-remove") {
+            text = text.replace("[privacy]", "[privacy]\nneighbours = \"add-remove\"");
+        }
         let spec = ExperimentSpec::from_toml(&text, "streamed.toml").unwrap();
         (ExperimentText { file: "streamed.toml".into(), text, folder: self.0.clone() }, spec)
     }
@@ -157,6 +160,13 @@ fn rows_on_disk_give_the_transcripts_of_rows_in_memory() {
         ),
         ("packed.csv.gz", "encoding = \"paper\"\nagents = 9\nrecords_per_agent = 300", Some(true)),
         ("wide.csv", "encoding = \"paper\"\nagents = 9", Some(true)),
+        // Every record by what it says.
+        ("one.csv", "agents = 5\nhold_out = 0.1\nencoding = \"one-hot\" # add-remove", Some(true)),
+        (
+            "one.csv",
+            "partition = { by = \"site\" }\nhold_out = 0.2\nencoding = \"one-hot\" # add-remove",
+            None,
+        ),
     ];
     for (path, rest, again) in cases {
         let held = place.held(path, rest);
@@ -305,4 +315,49 @@ fn processes_stop_together_and_go_on() {
     let mut done = all(&saved, [u32::MAX - 1; 3]);
     let Ended::Done(Some(record)) = done.swap_remove(0).0 else { panic!("rank 0 has the record") };
     assert_eq!(record.algorithms, whole.algorithms);
+}
+
+/// `1,5` in one record had `1.250` of every other one read as 1250, and both data sets were read
+/// without a word. Under a claim the schema says how numbers are written, whoever reads the file;
+/// without one it is found out as ever.
+#[test]
+fn one_cell_does_not_change_how_the_others_are_read_under_a_claim() {
+    let place = Place::new("marks");
+    let schema = "reviewed = true\n[[column]]\nname = \"x\"\nkind = \"numeric\"\nmin = 0\nmax = 2000\n\
+                  [[column]]\nname = \"ill\"\nkind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
+    fs::write(place.0.join("schema.toml"), schema).unwrap();
+    let rows = |first: &str| {
+        let row =
+            |k: u32| format!("1.{};{}\n", 200 + k, if k.is_multiple_of(2) { "yes" } else { "no" });
+        format!("x;ill\n{first};no\n{}", (0..40).map(row).collect::<String>())
+    };
+    fs::write(place.0.join("plain.csv"), rows("2")).unwrap();
+    fs::write(place.0.join("comma.csv"), rows("1,5")).unwrap();
+    let rest = "agents = 4\nencoding = \"numeric\"";
+    let numbers = |path: &str, claim: bool, schema_says: &str| {
+        fs::write(place.0.join("schema.toml"), schema_says.to_owned() + schema).unwrap();
+        let (mut text, mut spec) = place.text(path, rest);
+        if !claim {
+            let (before, after) = text.text.split_once("[privacy]").unwrap();
+            let (_, algorithms) = after.split_once("delta = 1e-5\n").unwrap();
+            text.text = format!("{before}{algorithms}");
+            spec = ExperimentSpec::from_toml(&text.text, "streamed.toml").unwrap();
+        }
+        let inputs = files::inputs(text, spec, None)?;
+        let consenso_engine::experiment::Source::Data(data) = inputs.source else { panic!() };
+        Ok::<f64, files::FileError>(
+            (0..data.train.len()).map(|i| data.train.row(i)[0]).fold(0.0, f64::max),
+        )
+    };
+    let one = numbers("plain.csv", true, "").unwrap();
+    for claimed in [true, false] {
+        assert_eq!(numbers("plain.csv", claimed, "").unwrap(), one);
+    }
+    let refused = numbers("comma.csv", true, "").unwrap_err().to_string();
+    assert!(refused.contains("comma.csv:2") && refused.contains("decimal = \",\""), "{refused}");
+    let (found_out, said) = (
+        numbers("comma.csv", false, ""),
+        numbers("comma.csv", true, "decimal = \",\"\nthousands = \".\"\n"),
+    );
+    assert_eq!(found_out.unwrap(), said.unwrap());
 }

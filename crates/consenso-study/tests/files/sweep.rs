@@ -102,7 +102,11 @@ fn the_csv_has_a_row_a_point_and_algorithm() {
     let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
     assert_eq!(lines.len(), 1 + 6 * 2);
-    assert!(lines.iter().all(|l| l.len() == 19));
+    assert!(lines.iter().all(|l| l.len() == 24));
+    assert_eq!(
+        lines[0][19..],
+        ["figure", "figure_min", "figure_mean", "figure_max", "central_optimum_r2"]
+    );
     assert_eq!(lines[0][..5], ["agents", "epsilon", "runs", "kind", "algorithm"]);
     assert_eq!(lines[1][..4], ["4", "0.5", "1", "dgd"]);
 }

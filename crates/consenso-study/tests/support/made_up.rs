@@ -11,6 +11,7 @@ pub(crate) fn record() -> Record {
     Record {
         kind: Default::default(),
         total_epsilon: None,
+        processes: None,
         map: None,
         name: "adult".into(),
         seed: 7,
@@ -30,6 +31,7 @@ pub(crate) fn record() -> Record {
             zero_model: ZeroModel { accuracy: Some(0.7543), log_error: -2.66, objective: std::f64::consts::LN_2 },
             central_optimum_accuracy: Some(0.8472),
             central_optimum_auc: Some(0.9021),
+            central_optimum_r2: None,
             central_optimum_objective: 0.3312,
             local_only_accuracy: Some(0.8389),
             reference: None,
@@ -74,6 +76,7 @@ fn algorithm(
     let accuracy = last.test_accuracy.expect("accuracy");
     AlgorithmRecord {
         kind: kind.into(),
+        method: kind.into(),
         label: label.into(),
         rounds: 200,
         gossip: if noise > 0.05 { 20 } else { 0 },
@@ -81,6 +84,7 @@ fn algorithm(
         test_auc: Some(accuracy.mean + 0.05),
         per_agent_accuracy: Some(Spread { min: accuracy.min - 0.01, ..accuracy }),
         metrics: None,
+        across_runs: None,
         findings: Vec::new(),
         model: None,
         objective: last.objective.mean,
@@ -98,9 +102,11 @@ fn algorithm(
         agents_stopped: 0.0,
         diverged: false,
         delays: None,
+        traffic: None,
         certified: None,
         violation: None,
         personal: None,
+        estimates: None,
         curve,
         trace: Vec::new(),
     }
@@ -123,6 +129,7 @@ fn at(round: u32, noise: f64, pure: Option<f64>) -> CurvePoint {
         disagreement: around(0.3 * learned + 0.5 * noise + 1e-5, 0.1 * learned + 0.15 * noise),
         epsilon_worst: pure.map(|total| total * k / 200.0),
         epsilon_published: None,
+        sent: None,
         epsilon_realised: pure
             .map(|total| around(0.62 * total * k / 200.0, 0.03 * total * (k / 200.0).sqrt())),
     }

@@ -1,0 +1,663 @@
+//! Accounts: from an algorithm, what is public of its problem and a budget to the noise of every
+//! agent, what it costs, and the gates that add it.
+//!
+//! ```text
+//! Protocol + PublicFacts + Terms ─► plan ─► Account ─► gate of each agent, claim
+//! ```
+//!
+//! Noise is calibrated to a budget, or fixed by the user and priced: `schedule` for noise on a
+//! step, `perturbed` for noise inside a problem, `correlated` for noise that neighbours share. An
+//! account knows nothing of files or experiments.
+
+mod correlated;
+mod cost;
+mod perturbed;
+mod schedule;
+#[doc(hidden)]
+pub mod testing;
+mod wanted;
+
+pub use crate::privacy::calibrate::NoiseKind;
+pub use correlated::{Correlated, correlate, protects};
+pub use wanted::{Accounting, CalibratedSpec, NoiseSpec, NormName, PrivacySpec};
+
+use crate::config_error::ConfigError;
+use crate::data::RowBounds;
+use crate::gate::{Batches, Gate, Ledger, Noise, RoundNoise};
+use crate::graph::Graph;
+use crate::privacy::distributed_noise::DistributedNoise;
+use crate::privacy::{Claim, NeighbourRelation, Sampling};
+use crate::problem::weights::SiteWeight;
+use crate::problem::{Loss, Objective, Sensitivity, SiteWeights};
+use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Schedule};
+use crate::random::Seed;
+use schedule::Priced;
+pub use schedule::no_bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+// The share of δ that rounding and the ends of a range may cost at most, where others' noise hides
+// an agent; the rest is the Gaussian mechanism's.
+pub use crate::privacy::studies::RESERVED;
+
+/// What is public of the problem that an algorithm is run on, as far as it bears on what releases
+/// cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// The budget or what is asked of noise; `None` where nothing is claimed.
+    pub privacy: Option<PrivacySpec>,
+    /// What the agents minimise.
+    pub objective: &'a Objective,
+    /// How long their rows can be.
+    pub bounds: &'a RowBounds,
+    /// Records of every agent, by run.
+    pub counts: &'a [Vec<usize>],
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the
+    /// same.
+    pub weights: &'a [Vec<f64>],
+    /// Whence these weights.
+    pub weighting: &'a SiteWeights,
+    /// What agents have instead of records, if they have.
+    pub costs: Option<DeclaredCosts>,
+    /// Whether the algorithm clips the gradient of every record as a whole.
+    pub clipped: bool,
+    /// The chance with which every record is drawn for a round, in secret; all are if `None`.
+    pub batch: Option<f64>,
+    /// Whether noise is drawn from a seed, so that nothing is really protected.
+    pub seeded: bool,
+}
+
+/// What is declared of agents' cost functions.
+#[derive(Clone, Copy, Debug)]
+pub struct DeclaredCosts {
+    /// The least and the largest marginal cost.
+    pub marginal: [f64; 2],
+    /// How far two cost functions' gradients can be apart; `None` where nothing is claimed.
+    pub gradient: Option<Sensitivity>,
+}
+
+impl Terms<'_> {
+    /// What is public of agent `agent` of run `run`.
+    pub(crate) fn stake(&self, run: usize, agent: usize) -> SiteWeight {
+        let weight = self.weights.get(run).map_or(1.0, |w| w[agent]);
+        SiteWeight { records: self.counts[run][agent], weight }
+    }
+
+    /// All agents of all runs.
+    pub fn stakes(&self) -> impl Iterator<Item = SiteWeight> + '_ {
+        let run =
+            move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
+        (0..self.counts.len()).flat_map(run)
+    }
+
+    /// How far one record moves the gradient of such an agent.
+    fn sensitivity(&self, stake: SiteWeight, neighbours: NeighbourRelation) -> Sensitivity {
+        match self.batch {
+            Some(rate) => self.objective.sampled_sensitivity(self.bounds, stake, rate, neighbours),
+            None => self.objective.sensitivity_of(self.bounds, stake, neighbours),
+        }
+    }
+
+    /// How records are drawn, where they are.
+    fn sampling(&self) -> Option<Sampling> {
+        let neighbours = self.privacy.map(|p| p.neighbours).unwrap_or_default();
+        self.batch.map(|rate| Sampling { rate, neighbours })
+    }
+
+    /// The agent whose gradient one record moves farthest: with equal weights the smallest one.
+    pub fn loudest(&self, facts: &PublicFacts) -> SiteWeight {
+        if self.weights.is_empty() {
+            return SiteWeight { records: facts.records, weight: 1.0 };
+        }
+        let moves = |s: &SiteWeight| self.sensitivity(*s, NeighbourRelation::ReplaceOne).l2;
+        let smallest = SiteWeight { records: facts.records, weight: 1.0 };
+        self.stakes().max_by(|a, b| moves(a).total_cmp(&moves(b))).unwrap_or(smallest)
+    }
+
+    /// The largest N·w_i.
+    pub fn heaviest(&self) -> f64 {
+        heaviest(self.weights)
+    }
+
+    /// The largest number of any agent's data gradient: one record alone is an upper bound on the
+    /// mean of many, and on a sum over a sample that happens to have all of them, over its rate.
+    pub fn steepest(&self) -> f64 {
+        let one = SiteWeight { records: 1, weight: self.heaviest() };
+        self.sensitivity(one, NeighbourRelation::ZeroOut).linf
+    }
+}
+
+/// The largest of the weights of all runs, 1 where there are none.
+pub fn heaviest(weights: &[Vec<f64>]) -> f64 {
+    let largest = weights.iter().flatten().copied().fold(0.0, f64::max);
+    if weights.is_empty() { 1.0 } else { largest }
+}
+
+/// Agents with as many records, the same weight and as many neighbours have the same sensitivity,
+/// so the same noise and account, where they are also hidden alike by others' noise (the last
+/// number, which [`HidingSet::classes`] gives).
+type Class = ((usize, u64), usize, u32);
+
+/// The noise and the account of every class of agents.
+#[derive(Debug)]
+pub struct Account {
+    allotments: BTreeMap<Class, NoiseSchedule>,
+    degree_matters: bool,
+    /// How others' noise hides each agent, where it does not hide all alike.
+    hiding: Option<Arc<[u32]>>,
+    /// The noise, as a file would state it.
+    pub noise_spec: Option<NoiseSpec>,
+    /// What the dearest agent pays.
+    pub price: Option<Price>,
+    /// What the user is to know beside it.
+    pub warnings: Vec<String>,
+    /// Who adds the noise of a secret-shared sum, and how many of them may collude.
+    pub together: Option<DistributedNoise>,
+    /// Noise that neighbours share over their edge.
+    pub correlated: Option<Correlated>,
+    /// The chance with which every record is drawn for a round, in secret; all are if `None`.
+    pub batch: Option<f64>,
+    /// M.
+    smoothness: f64,
+}
+
+/// The noise of every round of one agent, and what it is charged.
+#[derive(Clone, Debug)]
+pub struct NoiseSchedule {
+    /// How far the private step of each round moves between neighbours: what noise and price were
+    /// computed from.
+    pub steps: Arc<[Sensitivity]>,
+    /// What the agent draws.
+    pub noise: Arc<[RoundNoise]>,
+    /// What hides it, where others draw a part of that; empty where it is the agent's own noise.
+    pub hidden_by: Arc<[Noise]>,
+    /// How far the transcript is from that of the noise that was priced, in total variation and on
+    /// every data set: what rounding term by term, and a range with ends, cost.
+    pub distance: f64,
+    /// What lets its releases through.
+    pub ledger: Ledger,
+    /// What they cost.
+    pub price: Option<Price>,
+    /// ε after each round as the algorithm's authors would have it; empty where they published
+    /// nothing.
+    pub published: Vec<f64>,
+}
+
+impl NoiseSchedule {
+    /// Noise of the agent's own that nothing is claimed of yet.
+    fn of(steps: &[Sensitivity], noise: Arc<[RoundNoise]>) -> Self {
+        Self {
+            steps: steps.into(),
+            noise,
+            hidden_by: Arc::from([]),
+            distance: 0.0,
+            ledger: Ledger::Open,
+            price: None,
+            published: Vec::new(),
+        }
+    }
+
+    /// Has others draw a part of the noise that was priced: what the agent draws of it is `part`, and
+    /// all together are within `distance` of it.
+    pub fn share_noise(&mut self, part: &Arc<[RoundNoise]>, distance: f64) {
+        self.distance = distance;
+        self.hidden_by = self.noise.iter().map(RoundNoise::noise).collect();
+        self.noise = Arc::clone(part);
+        self.ledger = self.ledger.clone().hidden_by(Arc::clone(&self.hidden_by));
+    }
+}
+
+/// What the dearest agent pays.
+#[derive(Clone, Debug)]
+pub struct Price {
+    /// What is claimed.
+    pub claim: Claim,
+    /// ε by sensitivity norm and method.
+    pub bounds: serde_json::Value,
+    /// Worst-case pure ε of the whole run, by the better of the l1 and l∞ norms; `None` under
+    /// Gaussian noise.
+    pub worst_case_pure: Option<f64>,
+    /// The paper's worst case d·Σ α_k β_k B_∞ after each round; empty under Gaussian noise.
+    pub paper_worst_case: Vec<f64>,
+    /// Whether Theorem 2.2 gives a realised loss: it is about noise on the step.
+    pub(crate) realised: bool,
+}
+
+impl Account {
+    /// The gate of one agent with `degree` neighbours. Only a simulation keeps realised losses:
+    /// they depend on the records, and a site's durable state needs none of them.
+    pub fn gate(
+        &self,
+        agent: usize,
+        stake: SiteWeight,
+        degree: usize,
+        seed: &Seed,
+        simulated: bool,
+    ) -> Gate {
+        // The number of records that was announced, whatever there are.
+        let batches = self.batch.map(|rate| Batches { rate, records: stake.records });
+        let Some(allotment) = self.allotment(agent, stake, degree) else {
+            // An agent nobody planned for must not go out without noise.
+            assert!(
+                self.allotments.is_empty(),
+                "agent {agent} has no account for {stake:?}, {degree} neighbours"
+            );
+            return Gate::open(agent as u64, seed.clone()).with_batches(batches);
+        };
+        let gate = Gate::new(
+            agent as u64,
+            seed.clone(),
+            Arc::clone(&allotment.noise),
+            allotment.ledger.clone(),
+        )
+        .with_smoothness(self.smoothness)
+        .with_batches(batches);
+        // Every realised loss costs logarithms; it is worth them where the paper looks at it.
+        let realised = simulated && allotment.price.as_ref().is_some_and(|p| p.realised);
+        if realised { gate.with_realised_losses() } else { gate }
+    }
+
+    /// The account of such an agent, if it has one.
+    pub fn allotment(
+        &self,
+        agent: usize,
+        stake: SiteWeight,
+        degree: usize,
+    ) -> Option<&NoiseSchedule> {
+        self.allotments.get(&self.class(agent, stake, degree))
+    }
+
+    fn class(&self, agent: usize, stake: SiteWeight, degree: usize) -> Class {
+        let hiding = self.hiding.as_ref().map_or(0, |classes| classes[agent]);
+        (stake.key(), if self.degree_matters { degree } else { 0 }, hiding)
+    }
+
+    /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty
+    /// without noise.
+    pub fn deviations(&self, rounds: u32) -> Vec<f64> {
+        let deviation = |n: &RoundNoise| match n.noise() {
+            Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,
+            Noise::Gaussian { sigma } => sigma,
+        };
+        let at = |k: usize| {
+            self.allotments
+                .values()
+                .filter_map(|a| a.noise.get(k))
+                .map(deviation)
+                .fold(0.0, f64::max)
+        };
+        if self.allotments.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
+    }
+
+    /// Every account there is, to look at.
+    pub fn allotments(&self) -> impl Iterator<Item = &NoiseSchedule> {
+        self.allotments.values()
+    }
+
+    /// Every account there is.
+    pub fn allotments_mut(&mut self) -> impl Iterator<Item = &mut NoiseSchedule> {
+        self.allotments.values_mut()
+    }
+
+    /// Every account there is, with the class of agents whose it is as `HidingSet::classes` has
+    /// it.
+    pub fn allotments_by_hiding_mut(&mut self) -> impl Iterator<Item = (u32, &mut NoiseSchedule)> {
+        self.allotments.iter_mut().map(|(class, allotment)| (class.2, allotment))
+    }
+
+    /// The fewest and the most that hide an agent where noise is added `together`.
+    pub fn companies(&self, together: DistributedNoise) -> (usize, usize) {
+        let all = || self.hiding.iter().flat_map(|classes| classes.iter().map(|&m| m as usize));
+        let company = together.company();
+        (all().min().unwrap_or(company), all().max().unwrap_or(company))
+    }
+
+    /// How many hide an agent where noise is added `together`, itself among them.
+    pub fn company(&self, together: DistributedNoise, agent: usize) -> usize {
+        self.hiding.as_ref().map_or(together.company(), |classes| classes[agent] as usize)
+    }
+
+    /// The noise of every account, round by round.
+    pub fn all_noise(&self) -> impl Iterator<Item = &[RoundNoise]> {
+        self.allotments.values().map(|account| &*account.noise)
+    }
+
+    /// The noise of every round, as it was priced; all agents' where they add it together.
+    pub fn noise(&self) -> &[RoundNoise] {
+        self.allotments.values().next().map_or(&[], |account| &account.noise)
+    }
+
+    /// Takes the dearest agent's price for all.
+    pub fn settle(&mut self) {
+        let prices = self.allotments.values().filter_map(|a| a.price.clone());
+        self.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    }
+
+    /// Whether the noise is Gaussian.
+    pub fn is_gaussian(&self) -> bool {
+        self.allotments.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
+    }
+
+    /// The noise in words.
+    pub fn describe(&self) -> String {
+        let all: Vec<&RoundNoise> = self.allotments.values().flat_map(|a| a.noise.iter()).collect();
+        let scales = || all.iter().map(|n| n.noise().scale());
+        let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
+        let range = if high <= low * 1.0001 {
+            format!("{high:.3e}")
+        } else {
+            format!("{low:.3e} to {high:.3e}")
+        };
+        match all.first() {
+            None => "none".into(),
+            Some(n) if n.gaussian_sigma().is_some() => format!("Gaussian, σ {range}"),
+            Some(n) if n.gamma_rate().is_some() => format!("Gamma norm, scale {range}"),
+            Some(_) => format!("Laplace, scale {range}"),
+        }
+    }
+}
+
+/// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a
+/// hundredfold.
+pub fn default_gossip(facts: &PublicFacts) -> u32 {
+    let rate = facts.mixing.clamp(0.0, 0.999);
+    if rate < 1e-3 {
+        1
+    } else {
+        (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32
+    }
+}
+
+/// Whose noise hides an agent, beside its own.
+#[derive(Debug, Default)]
+pub struct HidingSet {
+    /// Everybody's in a secret-shared sum.
+    pub together: Option<DistributedNoise>,
+    /// How many hide each agent in masked sums, where that differs.
+    pub companies: Option<Arc<[u32]>>,
+    /// The neighbours', over edges.
+    pub correlated: Option<Correlated>,
+}
+
+impl HidingSet {
+    /// A number for each agent: those who have the same need the same part of the noise. In masked
+    /// sums it is how many hide each other. `None` where all agents are hidden alike.
+    fn classes(&self) -> Option<Arc<[u32]>> {
+        let correlated = self.correlated.as_ref().and_then(Correlated::classes);
+        correlated.map(|(classes, _)| classes).or_else(|| self.companies.clone())
+    }
+
+    /// What hides an agent over the noise it adds itself, where the account is not the agent's
+    /// alone.
+    fn gain(&self) -> Option<f64> {
+        match (&self.correlated, self.together) {
+            (Some(correlated), _) => Some(correlated.gain()),
+            (None, together) => together.map(|_| 1.0),
+        }
+    }
+}
+
+/// Chooses or takes the noise, and prices it.
+pub fn plan(
+    protocol: &dyn Protocol,
+    noise: Option<&NoiseSpec>,
+    how: Option<CalibratedSpec>,
+    facts: &PublicFacts,
+    terms: &Terms<'_>,
+    graphs: &[Arc<Graph>],
+    company: HidingSet,
+) -> Result<Account, ConfigError> {
+    let gain = company.gain();
+    let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
+    let charges = PublicFacts { rounds: facts.rounds + drop_outs, ..*facts };
+    let mut account = Account {
+        hiding: company.classes(),
+        together: company.together,
+        correlated: company.correlated,
+        batch: terms.batch,
+        smoothness: facts.smoothness,
+        allotments: BTreeMap::new(),
+        degree_matters: false,
+        noise_spec: noise.cloned(),
+        price: None,
+        warnings: Vec::new(),
+    };
+    if noise == Some(&NoiseSpec::None) || (noise.is_none() && terms.privacy.is_none()) {
+        return Ok(account);
+    }
+    if let Some(
+        NoiseSpec::LaplaceRate(s)
+        | NoiseSpec::LaplaceScale(s)
+        | NoiseSpec::GammaRate(s)
+        | NoiseSpec::Gaussian(s),
+    ) = noise
+        && let Some(problem) = s.problem(facts.rounds)
+    {
+        return Err(ConfigError::at("noise", format!("noise: {problem}")));
+    }
+    if terms.privacy.is_some() {
+        sound(terms, noise)?;
+    }
+    let how = how.unwrap_or_default();
+    if how != CalibratedSpec::default() && protocol.perturbs_objective() {
+        return Err(no_bound());
+    }
+    let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
+    let declared = terms.costs.and_then(|c| c.gradient);
+    let gradient =
+        |stake: SiteWeight| declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
+    let steps = |stake: SiteWeight, degree: usize| -> Vec<Sensitivity> {
+        let gradient = gradient(stake);
+        let step = |k| {
+            known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
+        };
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every
+        // agent that drops out.
+        let charge = |k: u32| {
+            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
+            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
+        };
+        (1..=facts.rounds + drop_outs).map(charge).collect()
+    };
+    let loudest = terms.loudest(facts);
+    account.degree_matters = {
+        let (least, most) = facts.degrees;
+        let all = graphs.iter().flat_map(|g| (0..g.agents()).map(|i| g.degree(i)));
+        let between: BTreeSet<usize> = all.filter(|d| (least..=most).contains(d)).collect();
+        let first = steps(loudest, least);
+        between.into_iter().chain([most]).any(|degree| steps(loudest, degree) != first)
+    };
+    // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that
+    // they stop together, and it is priced once.
+    let mut common: BTreeMap<usize, NoiseSchedule> = BTreeMap::new();
+    for (run, (graph, counts)) in graphs.iter().zip(terms.counts).enumerate() {
+        for agent in 0..counts.len() {
+            let stake = terms.stake(run, agent);
+            let class = account.class(agent, stake, graph.degree(agent));
+            if account.allotments.contains_key(&class) {
+                continue;
+            }
+            let degree = if account.degree_matters { class.1 } else { facts.degrees.0 };
+            let known = common.get(&degree).filter(|_| gain.is_some()).cloned();
+            let mut allotment = match known {
+                Some(known) => known,
+                None if protocol.perturbs_objective() => {
+                    let steps = steps(gain.map_or(stake, |_| loudest), degree);
+                    perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?
+                        .allot(noise)?
+                }
+                None => {
+                    let shares = protocol.shares();
+                    let priced = Priced {
+                        steps: &steps(gain.map_or(stake, |_| loudest), degree),
+                        facts: &charges,
+                        terms,
+                        ahead: protocol.capabilities().charges_ahead,
+                        gain,
+                        intervals: protocol.capabilities().intervals,
+                        shares: shares.as_deref(),
+                        sampling: terms.sampling(),
+                    };
+                    priced.allot(noise, how.mechanism)?
+                }
+            };
+            if gain.is_some() {
+                common.insert(degree, allotment.clone());
+            }
+            allotment.published =
+                published(protocol, &allotment.noise, stake, degree, facts, terms);
+            account.allotments.insert(class, allotment);
+        }
+    }
+    account.settle();
+    if let Some((epsilon, price)) =
+        terms.privacy.and_then(|p| p.epsilon).zip(account.price.as_ref())
+        && price.claim.epsilon > epsilon
+    {
+        account.warnings.push(format!(
+            "the noise given would cost ε = {} over all rounds; agents stop when ε = {epsilon} is spent",
+            crate::privacy::printed_up(price.claim.epsilon, 4)
+        ));
+    }
+    Ok(account)
+}
+
+/// What the algorithm's authors would charge. Their accounts are for classification with rows of at
+/// most unit length, where all agents count the same.
+fn published(
+    protocol: &dyn Protocol,
+    noise: &[RoundNoise],
+    stake: SiteWeight,
+    degree: usize,
+    facts: &PublicFacts,
+    terms: &Terms<'_>,
+) -> Vec<f64> {
+    let Some(privacy) = terms.privacy else { return Vec::new() };
+    let records = stake.records;
+    if terms.objective.loss != Loss::Logistic
+        || terms.bounds.l2() > 1.0 + 1e-9
+        || stake.weight != 1.0
+    {
+        return Vec::new();
+    }
+    let gradient = terms.sensitivity(stake, privacy.neighbours);
+    let price = |(round, noise): (u32, &RoundNoise)| {
+        let laplace = noise.laplace_rate().map(|rate| PricedNoise::Laplace { rate });
+        let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });
+        let gaussian = || noise.gaussian_sigma().map(|sigma| PricedNoise::Gaussian { sigma });
+        let noise = laplace.or_else(gamma).or_else(gaussian)?;
+        protocol.published_cost(&PricedRound {
+            round,
+            degree,
+            records,
+            noise,
+            gradient: &gradient,
+            facts,
+        })
+    };
+    protocol::published_totals((1..).zip(noise).map(price), privacy.delta)
+}
+
+/// Refuses what no claim can rest on.
+fn sound(terms: &Terms<'_>, noise: Option<&NoiseSpec>) -> Result<(), ConfigError> {
+    let PrivacySpec { epsilon, delta, .. } = terms.privacy.expect("asked for");
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(ConfigError::at(
+            "privacy.delta",
+            format!("privacy.delta = {delta} must be between 0 and 1, both excluded"),
+        ));
+    }
+    if let Some(epsilon) = epsilon
+        && !(epsilon > 0.0 && epsilon.is_finite())
+    {
+        return Err(ConfigError::at(
+            "privacy.epsilon",
+            format!("privacy.epsilon = {epsilon} must be a positive number"),
+        ));
+    }
+    if epsilon.is_none() && noise.is_none() || !terms.bounds.is_public() {
+        return Err(no_bound());
+    }
+    bounded(terms)
+}
+
+/// Whether a record can move a gradient by a bounded amount only.
+pub fn bounded(terms: &Terms<'_>) -> Result<(), ConfigError> {
+    if let Loss::Ridge { clip } = terms.objective.loss
+        && clip.is_infinite()
+        && !terms.clipped
+        && terms.costs.is_none()
+    {
+        return Err(no_bound());
+    }
+    Ok(())
+}
+
+pub(crate) fn each<T>(
+    facts: &PublicFacts,
+    schedule: &Schedule,
+    noise: impl Fn(f64) -> T,
+) -> Vec<T> {
+    (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
+}
+
+/// What is left of a sensitivity when only one of its norms is known: ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞ and
+/// ‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁.
+fn known_in(norm: Option<NormName>, bound: Sensitivity, dim: usize) -> Sensitivity {
+    // What moves nothing moves nothing in any norm.
+    if bound.l2 == 0.0 {
+        return bound;
+    }
+    let d = dim as f64;
+    match norm {
+        None => bound,
+        Some(NormName::L1) => Sensitivity { l1: bound.l1, l2: bound.l1, linf: bound.l1 },
+        Some(NormName::L2) => Sensitivity::from_l2(bound.l2, dim),
+        Some(NormName::Linf) => Sensitivity {
+            l1: (d * bound.linf).next_up(),
+            l2: (d.sqrt().next_up() * bound.linf).next_up(),
+            linf: bound.linf,
+        },
+    }
+}
+
+pub(crate) fn caveats(claim: Claim, terms: &Terms<'_>) -> Claim {
+    let mut claim = match terms.costs {
+        Some(DeclaredCosts { marginal: [low, high], .. }) => {
+            claim.with_caveat(format!(
+                "an agent's record is its whole cost function: neighbours are any two with marginal costs within {low} and {high}, \
+                 and second derivatives within the declared range; \
+                 limits and constraint matrices are public"
+            ))
+        }
+        None if claim.neighbours == crate::privacy::NeighbourRelation::AddRemove => claim
+            .with_caveat(
+                "every agent's number of records is public and stands in record.json, in peers.toml and in the noise: the claim bounds what \
+                 released vectors tell beyond that number, and whoever knows the true one as well knows whether a record was added or removed",
+            ),
+        None => claim.with_caveat("every agent's number of records is taken as public"),
+    };
+    if !terms.weights.is_empty() {
+        claim = claim.with_caveat(format!(
+            "{}: a site's gradient, and how far one record moves it, is multiplied by up to {:.3}",
+            terms.weighting.in_words(),
+            terms.heaviest()
+        ));
+    }
+    if terms.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
+        claim = claim.with_caveat(
+            "the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that",
+        );
+    }
+    if let Some(rate) = terms.batch {
+        claim = claim.with_caveat(format!(
+            "amplified by sampling: every record is drawn for a round with probability {rate}, by a coin of its own that nobody sees, and \
+             sums are divided by the expected number of draws"
+        ));
+    }
+    if terms.seeded {
+        claim =
+            claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
+    }
+    claim
+}

@@ -1,0 +1,749 @@
+//! `[inference]`: what it asks for, and the estimates of a trained model in units of its columns.
+
+use super::check::Experiment;
+use super::run::Trained;
+use super::spec::ExperimentSpec;
+use crate::config_error::ConfigError;
+use crate::data::{Encoder, Kind, RawColumn, RawLayout, Schema, Task};
+use crate::model::{Found, Inference, Spread};
+use crate::problem::Loss;
+use crate::protocol::scouted::inference::MOST_MISSED;
+use crate::record::Estimates;
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+
+/// `[inference]`: standard errors, intervals and p-values for every coefficient.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InferenceSpec {
+    /// The chance with which intervals cover.
+    #[serde(default = "usual_level")]
+    pub level: f64,
+    /// What sampling error is taken from: `"robust"` (a sandwich, which holds where the model is
+    /// wrong), or `"model"`, the information of a likelihood, which is narrower where it is right.
+    #[serde(default, skip_serializing_if = "Covariance::is_robust")]
+    pub covariance: Covariance,
+}
+
+/// What the sampling error of coefficients is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Covariance {
+    /// The second moment of the scores.
+    #[default]
+    Robust,
+    /// The information of the likelihood.
+    Model,
+}
+
+impl Covariance {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_robust(&self) -> bool {
+        *self == Self::Robust
+    }
+}
+
+fn usual_level() -> f64 {
+    0.95
+}
+
+impl Default for InferenceSpec {
+    fn default() -> Self {
+        Self { level: usual_level(), covariance: Covariance::Robust }
+    }
+}
+
+/// What a study asks for: what it says, and the usual where its loss is never without standard
+/// errors.
+pub(super) fn asked(spec: &ExperimentSpec, loss: Loss) -> Option<InferenceSpec> {
+    spec.inference.or_else(|| loss.proportional().map(|_| InferenceSpec::default()))
+}
+
+impl InferenceSpec {
+    /// Refuses what has no standard errors.
+    pub(super) fn check(&self, loss: Loss, balanced: bool) -> Result<(), ConfigError> {
+        if !(self.level > 0.5 && self.level < 1.0) {
+            let why = format!("{} must lie between 0.5 and 1, such as 0.95", self.level);
+            return Err(ConfigError::at("level", why));
+        }
+        if balanced || loss.score(0.0, 1.0).is_none() && loss.proportional().is_none() {
+            return Err(ConfigError::at(
+                "inference",
+                "standard errors are known for logistic, probit, ridge, huber, poisson, negative-binomial, gamma, ordinal and hazards losses \
+                 whose classes count alike: use one of these without class_weight, or leave [inference] out",
+            ));
+        }
+        let likelihood = loss.is_logistic()
+            || loss.proportional().is_some()
+            || matches!(loss, Loss::Probit { .. } | Loss::Poisson { .. });
+        if self.covariance == Covariance::Model && !likelihood {
+            return Err(ConfigError::at(
+                "covariance",
+                "this loss knows the spread of its residuals from the records alone: \"model\" is for logistic, probit, poisson, ordinal and \
+                 hazards losses, use \"robust\"",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Experiment {
+    /// The estimates of a model as agents hold it; `None` where nobody asked, or training is not
+    /// over.
+    pub(super) fn inference_of(&self, label: &str, held: &[f64]) -> Option<Inference> {
+        let spec = asked(&self.spec, self.objective.loss)?;
+        let scouted = self.planned.iter().find(|p| p.label == label)?.scouted.as_ref()?;
+        let estimated = scouted.estimated(held)?;
+        let layout = self.layout.as_ref()?;
+        let (standard, x) = scouted.split(held);
+        let (encoder, _) = self.fitted(label, held)?;
+        let schema = self.schema()?;
+        let (kept, loss) = (&estimated.kept, self.objective.loss);
+        let (size, slopes) = (kept.len(), kept.len() - loss.outputs());
+        // Every row of the map is one coefficient in units of its column; an intercept is the score
+        // of a record of zeros and reference levels.
+        let units = encoder.units();
+        let scale = layout.label_scale(standard);
+        let zero = reference_row(layout, schema, standard, kept);
+        // Thresholds of ordered classes are what a score has to exceed.
+        let sign = if let Loss::Ordinal { .. } = loss { -1.0 } else { 1.0 };
+        let map = DMatrix::from_fn(size, size, |a, b| match (a < slopes, b < slopes) {
+            (false, true) => sign * scale * zero[kept[b]],
+            (true, true) if a == b => scale * units[kept[a]],
+            (false, false) if a == b => sign * scale,
+            _ => 0.0,
+        });
+        let at = &map * DVector::from_iterator(size, kept.iter().map(|&l| x[l]));
+        let covariance = &map * &estimated.covariance * map.transpose();
+        // How sites vary, in the same units.
+        let spread = |a: usize| {
+            let between = estimated.between.as_ref()?;
+            let row = map.row(a);
+            let of = |m: &DMatrix<f64>| (row * m * row.transpose())[(0, 0)];
+            let (all, chance) = (of(&between.all), of(&between.chance));
+            Some(Spread { all, chance, sites: between.sites })
+        };
+        let ends = layout.interval_ends(standard);
+        let names = intercept_names(self, &ends, &encoder);
+        let found = (0..size)
+            .map(|a| Found {
+                feature: match a.checked_sub(slopes) {
+                    Some(k) => names[k].clone(),
+                    None => encoder.features()[kept[a]].clone(),
+                },
+                estimate: at[a]
+                    + a.checked_sub(slopes).map_or(0.0, |k| {
+                        moved(layout, standard, &zero)
+                            - interval_width(&ends, k).map_or(0.0, libm::log)
+                    }),
+                refused: refusal(&estimated.missed, a, slopes),
+                is_ratio: a < slopes && has_ratio(loss),
+                spread: spread(a),
+            })
+            .collect();
+        let rows = (0..size).map(|a| covariance.row(a).iter().copied().collect()).collect();
+        let mut inference = Inference::of(spec.level, found, rows);
+        inference.times = ends;
+        inference.notes = notes(&encoder, kept, self.facts.agents, loss);
+        if estimated.between.is_some() {
+            inference.notes.push(
+                "sites are a sample of sites: standard errors also hold what varies between them, intervals are Student's, and \
+                 coefficients are those of sites as these are"
+                    .to_owned(),
+            );
+        }
+        if spec.covariance == Covariance::Model {
+            inference.notes[0] = "standard errors are those of the model (its information) and hold sampling error and privacy noise; where the \
+                                  model is wrong they are too small"
+                .to_owned();
+        }
+        Some(inference)
+    }
+
+    /// The estimates of a run for its record and its page; beside them those without privacy where
+    /// noise comes from a seed, so that nobody is protected anyway.
+    pub(super) fn estimates(&self, trained: &Trained) -> Option<Estimates> {
+        if self.questions.is_some() {
+            return None;
+        }
+        let held = trained.agents.first()?;
+        let model = self.site_model_of(&trained.label, held);
+        let found = model.inference.clone()?;
+        let (header, rows) = model.regression_rows()?;
+        let not_private = || {
+            let planned = self.planned.iter().find(|p| p.label == trained.label)?;
+            let (scouted, locals) = (planned.scouted.as_ref()?, self.locals(0).ok()?);
+            let records: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
+            let exact = scouted.without_noise(&locals, &records, self.graphs.first()?)?;
+            self.inference_of(&trained.label, &exact)
+        };
+        let simulated = self.entropy.is_none() && self.spec.privacy.is_some();
+        Some(Estimates {
+            found,
+            not_private: if simulated { not_private() } else { None },
+            table: std::iter::once(header).chain(rows).collect(),
+            survival: model.survival(&[]).ok().flatten().unwrap_or_default(),
+        })
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        match &*self.source {
+            super::check::Source::Data(data) => Some(&data.schema),
+            _ => None,
+        }
+    }
+}
+
+/// Whether e to a coefficient is a ratio of odds, rates or hazards.
+fn has_ratio(loss: Loss) -> bool {
+    loss.is_logistic() || loss.has_log_link() || loss.proportional().is_some()
+}
+
+/// What an intercept is moved by: the middle of a number that was standardised, and the logarithm of
+/// an exposure of one where there are exposures.
+fn moved(layout: &RawLayout, standard: &[f64], zero: &[f64]) -> f64 {
+    let offset = layout.offset_feature().map_or(0.0, |l| zero[l]);
+    match layout.task() {
+        Task::Regression { min, max } if !layout.keeps_labels() => {
+            min + layout.label_part(standard)[0] * (max - min)
+        }
+        _ => offset,
+    }
+}
+
+/// How long interval k is.
+fn interval_width(ends: &[f64], k: usize) -> Option<f64> {
+    Some(ends.get(k)? - k.checked_sub(1).map_or(0.0, |before| ends[before]))
+}
+
+/// What intercepts are called: `bias`, `hazard 0 to 6`, or `low|middle`.
+fn intercept_names(experiment: &Experiment, ends: &[f64], encoder: &Encoder) -> Vec<String> {
+    match experiment.objective.loss {
+        Loss::Hazards { .. } => {
+            let mut from = 0.0;
+            let name = |&end: &f64| {
+                let name = format!("hazard {} to {}", short(from), short(end));
+                from = end;
+                name
+            };
+            ends.iter().map(name).collect()
+        }
+        Loss::Ordinal { .. } => {
+            let classes = experiment.classes();
+            classes.windows(2).map(|pair| format!("{}|{}", pair[0], pair[1])).collect()
+        }
+        _ => encoder.features().last().cloned().into_iter().collect(),
+    }
+}
+
+/// A time to four figures.
+fn short(time: f64) -> String {
+    let digits = (3.0 - libm::floor(libm::log10(time.max(1e-9)))).clamp(0.0, 9.0) as usize;
+    let text = format!("{time:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Why nothing may be said of a coefficient, with the number.
+fn refusal(missed: &[f64], coefficient: usize, slopes: usize) -> Option<String> {
+    // An intercept in units of the columns is made of all coefficients.
+    let slope = |l: usize| missed[l];
+    let worst = match coefficient < slopes {
+        true => slope(coefficient),
+        false => missed[..slopes].iter().copied().fold(slope(coefficient), f64::max),
+    };
+    (worst.is_nan() || worst > MOST_MISSED).then(|| {
+        format!(
+            "refused: noise is {:.0} % of the curvature that its standard error rests on, and {:.0} % is the most that an honest \
+             interval allows; more records, fewer columns or a larger budget help",
+            100.0 * worst,
+            100.0 * MOST_MISSED
+        )
+    })
+}
+
+/// What a reader must know of the estimates.
+fn notes(encoder: &Encoder, kept: &[usize], sites: usize, loss: Loss) -> Vec<String> {
+    let names = encoder.features();
+    let left: Vec<&str> = (0..names.len())
+        .filter(|l| !kept.contains(l))
+        .map(|l| names[l].as_str())
+        .filter(|name| name.contains('='))
+        .collect();
+    let mut notes = vec![
+        "standard errors are robust (sandwich) and hold sampling error and privacy noise"
+            .to_owned(),
+    ];
+    if sites > 1 {
+        notes.push(
+            "where sites differ, coefficients are those of all sites together, weighted as in training"
+                .to_owned(),
+        );
+    }
+    match loss {
+        Loss::Hazards { .. } => notes.push(
+            "a hazard is the logarithm of the rate of events per unit of time in its interval, of a record of zeros and reference levels"
+                .to_owned(),
+        ),
+        Loss::Ordinal { .. } => notes.push(
+            "odds are those of a higher class; a|b is the threshold between two classes: log odds of being at most a are a|b less the score"
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    if !left.is_empty() {
+        notes.push(format!("reference levels: {}", left.join(", ")));
+    }
+    notes
+}
+
+/// The standardised row of a record whose numbers are zero and whose categories have their
+/// reference level.
+fn reference_row(
+    layout: &RawLayout,
+    schema: &Schema,
+    standard: &[f64],
+    kept: &[usize],
+) -> Vec<f64> {
+    let mut row = vec![0.0; layout.features() + 1];
+    let mut at = 0;
+    let raw: Vec<f64> = schema
+        .features()
+        .zip(layout.columns())
+        .map(|(column, raw)| match (*raw, &column.kind) {
+            (RawColumn::Number, Kind::Numeric { min, max }) => {
+                at += 1;
+                -min / (max - min)
+            }
+            // An exposure of one.
+            (RawColumn::Number, Kind::Exposure { min, max }) => {
+                at += 1;
+                let low = libm::log(*min);
+                -low / (libm::log(*max) - low)
+            }
+            (RawColumn::Number, _) => {
+                at += 1;
+                0.0
+            }
+            (RawColumn::Levels(levels), _) if levels > 2 => {
+                let left = (0..levels).find(|l| !kept.contains(&(at + l)));
+                at += levels;
+                left.unwrap_or(0) as f64
+            }
+            (RawColumn::Levels(levels), _) => {
+                at += levels.saturating_sub(1);
+                0.0
+            }
+        })
+        .collect();
+    layout.standardise(standard, &raw, &mut row);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Dataset, Encoding, csv};
+    use crate::experiment::{Finished, Inputs, Silent, Source, SpecError, run};
+    use crate::model::Model;
+    use std::fmt::Write as _;
+
+    const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
+        [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\n\
+        [[column]]\nname = \"ward\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\", \"c\"]\n\
+        [[column]]\nname = \"sex\"\nkind = \"categorical\"\ncategories = [\"f\", \"m\"]\n\
+        [[column]]\nname = \"y\"\nkind = \"label\"\n";
+
+    fn golden() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../tests/golden/glm.json")).unwrap()
+    }
+
+    /// The records of `glm.json`, `times` over, with the labels of one fit.
+    fn checked(
+        fit: &str,
+        objective: &str,
+        rest: &str,
+        times: usize,
+    ) -> Result<Experiment, SpecError> {
+        let golden = golden();
+        let labels = golden["fits"][fit]["labels"].as_array().unwrap();
+        let mut table = String::from("age,dose,ward,sex,y\n");
+        for _ in 0..times {
+            for (j, y) in labels.iter().enumerate() {
+                let text = |column: &str| golden[column][j].as_str().unwrap();
+                let number = |column: &str| golden[column][j].as_f64().unwrap();
+                let (age, dose) = (number("age"), number("dose"));
+                let y = match fit {
+                    "logistic" | "probit" => if y == 1 { "yes" } else { "no" }.to_owned(),
+                    _ => y.to_string(),
+                };
+                writeln!(table, "{age},{dose},{},{},{y}", text("ward"), text("sex")).unwrap();
+            }
+        }
+        let label = match fit {
+            "logistic" | "probit" => "classes = [\"no\", \"yes\"]\npositive = \"yes\"",
+            "ridge" => "min = -5\nmax = 5",
+            "gamma" => "min = 0.01\nmax = 40",
+            _ => "min = 0\nmax = 40",
+        };
+        let schema = toml::from_str::<Schema>(&format!("{SCHEMA}{label}\n")).unwrap();
+        let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+        let data = Dataset::new(vec![records], None, Encoding::Scouted).unwrap();
+        let text = format!(
+            "name = \"a\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\nagents = 3\n\
+             [objective]\n{objective}\n[graph]\nkind = \"path\"\n[inference]\nlevel = 0.9\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
+        );
+        let spec = toml::from_str(&text).unwrap();
+        let source = Source::Data(Box::new(data));
+        let file = "made-up".into();
+        Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
+    }
+
+    fn model(experiment: &Experiment) -> Model {
+        let finished: Finished = run(experiment, &Silent).unwrap();
+        finished.model_files(experiment).remove(0).1
+    }
+
+    /// Without noise estimates and robust standard errors are those of statsmodels, in units of the
+    /// columns.
+    #[test]
+    fn without_noise_estimates_are_those_of_statsmodels() {
+        let golden = golden();
+        for fit in ["logistic", "probit", "ridge", "poisson", "negative-binomial", "gamma"] {
+            let more = if fit == "negative-binomial" { "\ndispersion = 0.5" } else { "" };
+            let experiment = checked(fit, &format!("loss = \"{fit}\"{more}"), "", 1).unwrap();
+            let inference = model(&experiment).inference.unwrap();
+            for (l, name) in golden["names"].as_array().unwrap().iter().enumerate() {
+                let name = name.as_str().unwrap();
+                let found =
+                    inference.of_feature(name).unwrap_or_else(|| panic!("{name}: {inference:?}"));
+                for (got, want) in [(found.estimate, "estimates"), (found.std_error, "errors")] {
+                    let want = golden["fits"][fit][want][l].as_f64().unwrap();
+                    let got = got.unwrap();
+                    assert!(
+                        (got - want).abs() <= 1e-6 * want.abs().max(0.1),
+                        "{fit} {name}: {got} {want}"
+                    );
+                }
+            }
+        }
+    }
+
+    const COLUMNS: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
+        [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\n\
+        [[column]]\nname = \"ward\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\", \"c\"]\n\
+        [[column]]\nname = \"sex\"\nkind = \"categorical\"\ncategories = [\"f\", \"m\"]\n";
+
+    fn survival() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../tests/golden/survival.json")).unwrap()
+    }
+
+    /// A study of the records of a golden file, `times` over, with more columns and their schema.
+    fn study_of(
+        golden: &serde_json::Value,
+        more: &[&str],
+        schema: &str,
+        objective: &str,
+        rest: &str,
+        times: usize,
+    ) -> Experiment {
+        let columns = [&["age", "dose", "ward", "sex"], more].concat();
+        let mut table = columns.join(",") + "\n";
+        for _ in 0..times {
+            for j in 0..golden["age"].as_array().unwrap().len() {
+                let cell = |c: &&str| golden[*c][j].to_string().trim_matches('"').to_owned();
+                writeln!(table, "{}", columns.iter().map(cell).collect::<Vec<_>>().join(","))
+                    .unwrap();
+            }
+        }
+        let schema = toml::from_str::<Schema>(&format!("{COLUMNS}{schema}\n")).unwrap();
+        let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+        let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
+        let text = format!(
+            "name = \"a\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\nagents = 3\n\
+             [objective]\n{objective}\n[graph]\nkind = \"path\"\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
+        );
+        let spec = toml::from_str(&text).unwrap();
+        let source = Source::Data(Box::new(data));
+        let file = "made-up".into();
+        Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
+    }
+
+    const TIMES: &str = "[[column]]\nname = \"time\"\nkind = \"time\"\nmax = 60\n\
+        [[column]]\nname = \"event\"\nkind = \"label\"\nclasses = [\"0\", \"1\"]\n";
+
+    fn close(inference: &Inference, names: &[String], golden: &serde_json::Value) {
+        for (l, name) in names.iter().enumerate() {
+            let found =
+                inference.of_feature(name).unwrap_or_else(|| panic!("{name}: {inference:?}"));
+            for (got, want) in [(found.estimate, "estimates"), (found.std_error, "errors")] {
+                let want = golden[want][l].as_f64().unwrap();
+                let got = got.unwrap();
+                assert!((got - want).abs() <= 1e-6 * want.abs().max(0.1), "{name}: {got} {want}");
+            }
+        }
+    }
+
+    fn names_of(golden: &serde_json::Value) -> Vec<String> {
+        let names = golden["names"].as_array().unwrap();
+        names.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Without noise hazards within public intervals are those of statsmodels' Poisson model of split
+    /// records, with errors robust by person; with fine intervals hazard ratios are Cox's.
+    #[test]
+    fn without_noise_hazards_are_those_of_split_records_and_of_cox() {
+        let golden = survival();
+        let cuts = format!("loss = \"hazards\"\ncuts = {}", golden["cuts"]);
+        let experiment = study_of(&golden, &["time", "event"], TIMES, &cuts, "", 1);
+        let model = model(&experiment);
+        let inference = model.inference.as_ref().unwrap();
+        let mut names = names_of(&golden);
+        names.extend(
+            ["0 to 5", "5 to 12", "12 to 20", "20 to 32", "32 to 45", "45 to 60"]
+                .map(|i| format!("hazard {i}")),
+        );
+        close(inference, &names, &golden["pieces"]);
+        let metrics = model.metrics.as_ref().unwrap();
+        let want = golden["c_index"].as_f64().unwrap();
+        assert!((metrics.c_index.unwrap() - want).abs() < 2e-3, "{metrics:?}");
+        assert!(metrics.calibration.iter().all(|b| (b.predicted - b.observed).abs() < 0.25));
+        let fine = study_of(
+            &golden,
+            &["time", "event"],
+            TIMES,
+            "loss = \"hazards\"\nintervals = 150",
+            "",
+            1,
+        );
+        let fine = self::model(&fine).inference.unwrap();
+        for (l, name) in names_of(&golden).iter().enumerate() {
+            let (got, want) =
+                (fine.of_feature(name).unwrap().estimate.unwrap(), golden["cox"][l].as_f64());
+            assert!((got - want.unwrap()).abs() < 1e-3, "{name}: {got} {want:?}");
+        }
+        // A curve falls, lies within its band, and is lower for whoever has the higher hazard.
+        let at = |age: &str| model.survival(&[("age", age), ("ward", "c")]).unwrap().unwrap();
+        let (young, old) = (at("30"), at("80"));
+        for (y, o) in young.iter().zip(&old) {
+            assert!(y.low < y.estimate && y.estimate < y.high && o.estimate < y.estimate);
+        }
+        assert!(young.windows(2).all(|p| p[0].estimate > p[1].estimate));
+        assert!(model.survival(&[("age", "old")]).is_err());
+        assert_eq!(Model::from_json(&model.to_json()).unwrap(), model);
+        let table = model.regression_table(crate::model::TableFormat::Markdown).unwrap();
+        assert!(table.contains("hazard ratio"), "{table}");
+    }
+
+    /// Ordered classes are those of statsmodels.
+    #[test]
+    fn without_noise_ordered_classes_are_those_of_statsmodels() {
+        let golden = survival();
+        let schema = "[[column]]\nname = \"class\"\nkind = \"label\"\nclasses = [\"0\", \"1\", \"2\", \"3\"]\n";
+        let experiment = study_of(&golden, &["class"], schema, "loss = \"ordinal\"", "", 1);
+        let model = model(&experiment);
+        let mut names = names_of(&golden);
+        names.extend(["0|1", "1|2", "2|3"].map(str::to_owned));
+        close(model.inference.as_ref().unwrap(), &names, &golden["ordinal"]);
+        let metrics = model.metrics.as_ref().unwrap();
+        assert!(metrics.accuracy.unwrap() > 0.35 && metrics.log_loss.unwrap() < 1.4, "{metrics:?}");
+    }
+
+    /// The logarithm of an exposure is added to the score: rates are those of statsmodels.
+    #[test]
+    fn without_noise_rates_by_exposure_are_those_of_statsmodels() {
+        let mut golden = golden();
+        golden["y"] = golden["fits"]["exposure"]["labels"].clone();
+        let schema = "[[column]]\nname = \"exposure\"\nkind = \"exposure\"\nmin = 0.1\nmax = 10\n\
+            [[column]]\nname = \"y\"\nkind = \"label\"\nmin = 0\nmax = 60\n";
+        let rest = "[inference]\nlevel = 0.95";
+        let columns = ["exposure", "y"];
+        let experiment = study_of(&golden, &columns, schema, "loss = \"poisson\"", rest, 1);
+        let model = model(&experiment);
+        close(model.inference.as_ref().unwrap(), &names_of(&golden), &golden["fits"]["exposure"]);
+        // Twice the exposure, twice the count; training for predictions alone knows it too.
+        let budget = "[privacy]\nepsilon = 8.0\ndelta = 1e-6";
+        let plain = study_of(&golden, &columns, schema, "loss = \"poisson\"", budget, 10);
+        let plain = self::model(&plain);
+        for model in [&model, &plain] {
+            let encoder = model.encoder.as_ref().unwrap();
+            let offset = encoder.features().iter().position(|f| f == "log(exposure)").unwrap();
+            assert_eq!(model.weights[offset], 1.0);
+        }
+        assert!(plain.metrics.as_ref().unwrap().d2.unwrap() > 0.2, "{:?}", plain.metrics);
+    }
+
+    /// Sites as a sample: without noise errors are those of statsmodels clustered by site, and what
+    /// varies between sites is what its mixed model finds by another method; under noise it is
+    /// still seen.
+    #[test]
+    fn sites_that_are_a_sample_have_errors_and_deviations_of_statsmodels() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/golden/mixed.json")).unwrap();
+        let study = |rest: &str, times: usize| {
+            let mut table = String::from("site,age,dose,y\n");
+            for _ in 0..times {
+                for j in 0..golden["site"].as_array().unwrap().len() {
+                    let cell = |c: &str| golden[c][j].to_string();
+                    let cells = ["age", "dose", "y"].map(cell).join(",");
+                    writeln!(table, "s{},{cells}", golden["site"][j]).unwrap();
+                }
+            }
+            let schema = "reviewed = true\n[[column]]\nname = \"site\"\nkind = \"site\"\n\
+                [[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
+                [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\n\
+                [[column]]\nname = \"y\"\nkind = \"label\"\nmin = -20\nmax = 20\n";
+            let schema = toml::from_str::<Schema>(schema).unwrap();
+            let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+            let data = Dataset::new(vec![records], None, Encoding::Scouted).unwrap();
+            let text = format!(
+                "name = \"a\"\nruns = 1\nmodels = \"personal\"\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\n\
+                 partition = {{ by = \"site\" }}\n[objective]\nloss = \"ridge\"\n{rest}\n[inference]\nlevel = 0.95\n\
+                 [[algorithm]]\nkind = \"dgd\"\n"
+            );
+            let spec = toml::from_str(&text).unwrap();
+            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
+        };
+        let complete = "[graph]\nkind = \"complete\"";
+        let exact = model(&study(complete, 1).unwrap()).inference.unwrap();
+        close(&exact, &names_of(&golden), &golden);
+        for (l, name) in names_of(&golden).iter().enumerate() {
+            let found = exact.of_feature(name).unwrap().between_sites.unwrap();
+            let want = golden["between"][l].as_f64().unwrap();
+            // A record of zeros lies far from all records: there moments say less than likelihood.
+            let close = (found.sd / want - 1.0).abs() < 0.25 || name == "bias";
+            assert!(close, "{name}: {found:?} {want}");
+            assert!(found.low < want && want < found.high, "{name}: {found:?} {want}");
+        }
+        let budget = format!("{complete}\n[privacy]\nepsilon = 8.0\ndelta = 1e-6");
+        let (exact, noised) = (study(complete, 10).unwrap(), study(&budget, 10).unwrap());
+        let [exact, noised] = [exact, noised].map(|e| model(&e).inference.unwrap());
+        for name in names_of(&golden) {
+            let (found, want) =
+                (noised.of_feature(&name).unwrap(), exact.of_feature(&name).unwrap());
+            let truth = want.estimate.unwrap();
+            assert!(found.low.unwrap() < truth && truth < found.high.unwrap(), "{name}: {found:?}");
+            // Residuals are bounded under noise, and these sites differ by more than their records
+            // scatter: errors are larger, and deviations are so to first order alone.
+            assert!(found.std_error.unwrap() > 0.9 * want.std_error.unwrap(), "{found:?} {want:?}");
+            let (own, alone) = (found.between_sites.unwrap(), want.between_sites.unwrap());
+            assert!(own.low > 0.0 && own.sd > 0.8 * alone.sd, "{name}: {own:?} {alone:?}");
+        }
+        let said = study("[graph]\nkind = \"ring\"", 1).unwrap_err().to_string();
+        assert!(said.contains("complete graph"), "{said}");
+    }
+
+    /// Under noise hazards and thresholds have wider intervals around what they are without it, and
+    /// all releases are in the claim.
+    #[test]
+    fn noise_widens_the_intervals_of_several_intercepts() {
+        let golden = survival();
+        let budget = "[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+        let classes = "[[column]]\nname = \"class\"\nkind = \"label\"\nclasses = [\"0\", \"1\", \"2\", \"3\"]\n";
+        let cuts = format!("loss = \"hazards\"\ncuts = {}", golden["cuts"]);
+        for (key, columns, schema, objective) in [
+            ("pieces", &["time", "event"][..], TIMES, cuts.as_str()),
+            ("ordinal", &["class"], classes, "loss = \"ordinal\""),
+        ] {
+            let experiment = study_of(&golden, columns, schema, objective, budget, 20);
+            let claim = experiment.claim(0).unwrap();
+            assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
+            let inference = model(&experiment).inference.unwrap();
+            for (l, name) in names_of(&golden).iter().enumerate() {
+                let found = inference.of_feature(name).unwrap();
+                let (at, error) = (found.estimate.unwrap(), found.std_error.unwrap());
+                let number = |of: &str| golden[key][of][l].as_f64().unwrap();
+                let alone = number("errors") / 20f64.sqrt();
+                assert!(
+                    (at - number("estimates")).abs() < 5.0 * error,
+                    "{key} {name}: {at} ± {error}"
+                );
+                assert!(
+                    error > 0.9 * alone && error < 8.0 * alone,
+                    "{key} {name}: {error} {alone}"
+                );
+            }
+        }
+    }
+
+    /// Under noise the interval is wider, covers the estimate without noise, and all extra releases
+    /// are in the claim.
+    #[test]
+    fn noise_widens_intervals_and_is_charged() {
+        let budget = "[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+        let golden = golden();
+        for fit in ["logistic", "ridge", "poisson"] {
+            let experiment = checked(fit, &format!("loss = \"{fit}\""), budget, 20).unwrap();
+            let claim = experiment.claim(0).unwrap();
+            assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
+            assert!(
+                claim.caveats.join(" ").contains("50 % finds the standard errors"),
+                "{claim:?}"
+            );
+            let model = model(&experiment);
+            let inference = model.inference.as_ref().unwrap();
+            for (l, name) in golden["names"].as_array().unwrap().iter().enumerate() {
+                let found = inference.of_feature(name.as_str().unwrap()).unwrap();
+                let (at, error) = (found.estimate.unwrap(), found.std_error.unwrap());
+                let number = |key: &str| golden["fits"][fit][key][l].as_f64().unwrap();
+                let alone = number("errors") / 20f64.sqrt();
+                assert!(
+                    (at - number("estimates")).abs() < 5.0 * error,
+                    "{fit} {name}: {at} ± {error}"
+                );
+                assert!(
+                    error > 0.95 * alone && error < 8.0 * alone,
+                    "{fit} {name}: {error} {alone}"
+                );
+                assert!(found.low.unwrap() < at && at < found.high.unwrap());
+            }
+            let shown = model.coefficients();
+            assert!(shown.iter().any(|c| c.inferred.is_some()));
+            assert_eq!(Model::from_json(&model.to_json()).unwrap(), model);
+        }
+    }
+
+    /// Where noise rules the curvature nothing is said, and the number is.
+    #[test]
+    fn too_much_noise_is_refused_with_the_number() {
+        let budget = "[privacy]\nepsilon = 0.2\ndelta = 1e-6";
+        let experiment = checked("logistic", "loss = \"logistic\"", budget, 1).unwrap();
+        let inference = model(&experiment).inference.unwrap();
+        for found in &inference.coefficients {
+            assert!(found.estimate.is_none() && found.low.is_none(), "{found:?}");
+            assert!(found.refused.as_ref().unwrap().contains("% of the curvature"), "{found:?}");
+        }
+    }
+
+    /// `covariance = "model"` gives the errors of the information, without noise those of statsmodels.
+    #[test]
+    fn model_based_errors_are_those_of_the_information() {
+        let golden = golden();
+        for fit in ["logistic", "poisson"] {
+            let rest = "covariance = \"model\"";
+            let experiment = checked(fit, &format!("loss = \"{fit}\""), rest, 1).unwrap();
+            let inference = model(&experiment).inference.unwrap();
+            for (l, name) in names_of(&golden).iter().enumerate() {
+                let want = golden["fits"][fit]["model_errors"][l].as_f64().unwrap();
+                let got = inference.of_feature(name).unwrap().std_error.unwrap();
+                assert!((got - want).abs() < 1e-6 * want.max(0.1), "{fit} {name}: {got} {want}");
+            }
+        }
+        let said = checked("ridge", "loss = \"ridge\"", "covariance = \"model\"", 1);
+        assert!(said.unwrap_err().to_string().contains("use \"robust\""));
+    }
+
+    #[test]
+    fn losses_without_standard_errors_are_refused_by_name() {
+        let said = checked("ridge", "loss = \"quantile\"", "", 1).unwrap_err().to_string();
+        assert!(said.contains("standard errors are known for logistic"), "{said}");
+        let said = InferenceSpec { level: 2.0, ..InferenceSpec::default() }
+            .check(Loss::Logistic, false)
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("0.5 and 1"), "{said}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Quantiles and histograms from bins that a strategy measured.
+
+use super::{Answer, Expected, Reader, Slice, group_sizes};
+use crate::columns::ColumnKind;
+use crate::normal;
+use crate::part::{Axis, Content, round};
+use crate::plan::{FINE, Plan};
+use crate::question::Question;
+use crate::strategy::Measured;
+
+/// The quantiles of a question that names none.
+const QUARTILES: [f64; 3] = [0.25, 0.5, 0.75];
+
+pub(super) fn wanted(question: &Question) -> Vec<f64> {
+    if question.q.is_empty() { QUARTILES.to_vec() } else { question.q.clone() }
+}
+
+/// The bins of a part: their axis, how they were measured, and the ends of the range.
+pub(super) fn bins_of(plan: &Plan, part: usize) -> (&Axis, &Measured, [f64; 2]) {
+    let Content::Bins { axis, measured, .. } = &plan.parts[part].content else {
+        unreachable!("a route to bins leads to a part of bins")
+    };
+    let ColumnKind::Number { min, max } = plan.columns.get(axis.column).kind else {
+        unreachable!("bins are of a number")
+    };
+    (axis, measured, [min, max])
+}
+
+/// The nearest numbers that do not decrease: pools of neighbours that violate it.
+pub(super) fn increasing(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for &v in values {
+        let mut pool = (v, 1);
+        while let Some(&(mean, size)) = pools.last().filter(|(mean, _)| *mean > pool.0) {
+            pool = (
+                (mean * size as f64 + pool.0 * pool.1 as f64) / (size + pool.1) as f64,
+                size + pool.1,
+            );
+            pools.pop();
+        }
+        pools.push(pool);
+    }
+    pools.into_iter().flat_map(|(mean, size)| std::iter::repeat_n(mean, size)).collect()
+}
+
+impl Reader<'_> {
+    pub(super) fn quantiles(&self, question: &Question, part: usize) -> Vec<Answer> {
+        let (_, measured, [min, max]) = bins_of(self.plan, part);
+        let mut answers = Vec::new();
+        for slice in self.slices(question, part) {
+            let counts = measured.estimate(&slice.values);
+            for q in wanted(question) {
+                let found = self.quantile(&slice, measured, &counts, q);
+                let unit = |k: f64| min + (max - min) * (k / counts.len() as f64).clamp(0.0, 1.0);
+                let [estimate, low, high] = found.map(unit);
+                let mut answer = Answer::new(&slice.group, "quantile", round(estimate))
+                    .between(low, high, [min, max])
+                    .noise((high - low) / (2.0 * self.z));
+                answer.q = Some(q);
+                let sum: f64 = counts.iter().sum();
+                let all = slice.sigma * measured.variance(&vec![1.0; counts.len()]).sqrt();
+                answer.below_noise = slice.records.is_none() && sum < self.z * all;
+                answers.push(answer);
+            }
+        }
+        answers
+    }
+
+    /// A quantile and the ends of its interval, counted in bins: all points where the distribution
+    /// function cannot be told from q.
+    fn quantile(&self, slice: &Slice, measured: &Measured, counts: &[f64], q: f64) -> [f64; 3] {
+        let (bins, z) = (counts.len(), self.z);
+        // F(k) − q·n, with the sum of the bins as n where their number is not public.
+        let mut below = Vec::with_capacity(bins + 1);
+        let mut before = 0.0;
+        let total: f64 = slice.records.unwrap_or_else(|| counts.iter().sum());
+        for k in 0..=bins {
+            below.push(before - q * total);
+            before += counts.get(k).copied().unwrap_or(0.0);
+        }
+        let share = if slice.records.is_some() { 0.0 } else { q };
+        let sampling = if self.plan.sampling { total.max(0.0) * q * (1.0 - q) } else { 0.0 };
+        let variance = |k: usize| slice.sigma * slice.sigma * measured.prefix_variance(k, share);
+        let deviation = |k: usize| (variance(k) + sampling).sqrt();
+        let deviations: Vec<f64> = (0..=bins).map(deviation).collect();
+        let open = |k: &usize| below[*k] > -z * deviations[*k];
+        let shut = |k: &usize| below[*k] < z * deviations[*k];
+        // The true quantile lies in a bin whose upper end has F ≥ q·n and whose lower end has less.
+        let low = (1..=bins).find(open).unwrap_or(bins) - 1;
+        let high = (0..bins).rev().find(shut).unwrap_or(0) + 1;
+        let smooth = increasing(&below);
+        let at = smooth.partition_point(|f| *f < 0.0).clamp(1, bins);
+        let (a, b) = (smooth[at - 1], smooth[at]);
+        let within = if b > a { ((0.0 - a) / (b - a)).clamp(0.0, 1.0) } else { 0.5 };
+        let estimate = (at - 1) as f64 + within;
+        [estimate, (low as f64).min(estimate), (high as f64).max(estimate)]
+    }
+
+    /// A histogram that shares its bins with quantiles.
+    pub(super) fn bars(&self, question: &Question, part: usize) -> Vec<Answer> {
+        let (axis, measured, [min, max]) = bins_of(self.plan, part);
+        let shown = question.bins.unwrap_or(16);
+        let each = FINE / shown;
+        let label = |k: usize| {
+            let end = |k: usize| round(min + (max - min) * k as f64 / shown as f64);
+            format!("[{}, {}{}", end(k), end(k + 1), if k + 1 == shown { "]" } else { ")" })
+        };
+        let mut answers = Vec::new();
+        for slice in self.slices(question, part) {
+            let counts = measured.estimate(&slice.values);
+            let most = slice.records.unwrap_or_else(|| self.plan.records());
+            for (k, bins) in counts.chunks_exact(each).enumerate() {
+                let w: Vec<f64> =
+                    (0..axis.cells()).map(|i| f64::from(u8::from(i / each == k))).collect();
+                let (x, noise) =
+                    (bins.iter().sum::<f64>(), slice.sigma * measured.variance(&w).sqrt());
+                let p = (x / most).clamp(0.0, 1.0);
+                let sampling = if self.plan.sampling { most * p * (1.0 - p) } else { 0.0 };
+                let half = self.z * (noise * noise + sampling).sqrt();
+                let mut answer = Answer::new(&slice.group, "count", x)
+                    .between(x - half, x + half, [0.0, most])
+                    .noise(noise)
+                    .level(&label(k));
+                answer.below_noise = noise > 0.0 && x < self.z * noise;
+                answers.push(answer);
+            }
+        }
+        answers
+    }
+}
+
+pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64) -> Vec<Expected> {
+    let (axis, measured, [min, max]) = bins_of(plan, part);
+    let (bins, info) = (axis.cells(), plan.columns.get(axis.column));
+    if question.kind == crate::question::QuestionKind::Histogram {
+        let each = FINE / question.bins.unwrap_or(16);
+        let w: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i < each))).collect();
+        let noise = sigma * measured.variance(&w).sqrt();
+        let (unit, assuming) = ("records in each bar".into(), String::new());
+        return vec![Expected {
+            what: "count",
+            group: None,
+            noise,
+            half_width: 0.0,
+            unit,
+            assuming,
+        }];
+    }
+    let mut all = Vec::new();
+    for (group, records, assumed) in group_sizes(plan, question, part) {
+        let counted = question.by.as_deref().is_some_and(|by| by != "site");
+        for q in wanted(question) {
+            let k = (q * bins as f64) as usize;
+            let share = if counted { q } else { 0.0 };
+            let w: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i < k)) - share).collect();
+            let rank = sigma * measured.variance(&w).sqrt() / records;
+            let (noise, unit, law) = match (info.mean, info.sd) {
+                // What a rank is in the column's unit where it is normal.
+                (Some(_), Some(sd)) => {
+                    let density = normal::density(normal::quantile(q)) / sd;
+                    let noise = (rank / density).min(max - min);
+                    (noise, format!("in the unit of {}", info.name), "a normal column")
+                }
+                _ => (rank, "of the records, as a rank".to_owned(), ""),
+            };
+            let sizes = if assumed { "groups of one size" } else { "" };
+            let words: Vec<&str> = [sizes, law].into_iter().filter(|w| !w.is_empty()).collect();
+            let assuming = words.join(", ");
+            let group = group.clone();
+            all.push(Expected { what: "quantile", group, noise, half_width: 0.0, unit, assuming });
+        }
+    }
+    all
+}

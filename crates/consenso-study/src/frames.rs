@@ -1,0 +1,254 @@
+//! Studies of records that a program in another language holds: Python and R hand over the text of
+//! a table per site, and get back JSON.
+//!
+//! The text is read as a file's would be, so that one schema and one seed give the same bits from a
+//! file, from Python and from R.
+
+use crate::files::{self, FileError, Tables, table_of};
+use crate::{ExperimentFile as _, SchemaFile as _};
+use consenso_engine::Study;
+use consenso_engine::data::{Draft, DraftOptions, Schema, Unknown, csv};
+use consenso_engine::experiment::{
+    self, Asking, CallerError, Experiment, ExperimentSpec, Inputs, Observer, RunError, Source,
+    SpecError,
+};
+use consenso_engine::model::{Model, ModelError, Prediction};
+use consenso_engine::privacy::Claim;
+use consenso_engine::problem::scores;
+use consenso_engine::queries::{Answered, Question, QuestionError};
+use consenso_engine::study::{Fitted, Noise};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// An experiment and the content of the files it names.
+#[derive(Debug)]
+pub struct Frames {
+    /// Its name, for messages.
+    pub file: String,
+    /// Its TOML text.
+    pub text: String,
+    /// The training records: a name and the text of a table each.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// The schema, as TOML.
+    pub schema: Option<String>,
+    /// The test records.
+    pub test: Option<(String, Vec<u8>)>,
+    /// The edges of a graph in a file: its name and its text.
+    pub edges: Option<(String, String)>,
+}
+
+/// Why frames cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// Records, schema or experiment are not as they should be.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The model cannot be applied.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A question cannot be read.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
+    /// What was asked for does not fit together.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The run failed, or whoever keeps the budget refused it.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// There is nothing to answer: no question, or a run that was cancelled.
+    #[error("there is no answer: no question was asked, or the run was cancelled")]
+    Unanswered,
+}
+
+impl Frames {
+    /// Reads the records, for an [`Experiment`] or a [`Study`].
+    ///
+    /// # Errors
+    /// What is wrong with the experiment, the schema or the records.
+    pub fn inputs(self, entropy: Option<[u8; 32]>) -> Result<Inputs, FileError> {
+        let Self { file, text, files, schema, test, edges } = self;
+        let spec = ExperimentSpec::from_toml(&text, &file)?;
+        let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
+        Ok(Inputs { file, text, spec, source, edges, entropy })
+    }
+
+    /// Reads the records of a study; without a seed its noise is the operating system's.
+    ///
+    /// # Errors
+    /// As [`Self::inputs`].
+    pub fn study(self, seed: Option<u64>) -> Result<Study, FileError> {
+        let noise = seed.map_or(Noise::Os, Noise::Seed);
+        Ok(Study::from(self.inputs(None)?).noise(noise))
+    }
+
+    /// Asks for statistics of all records in one exchange, as `consenso ask` does: the questions,
+    /// each a phrase such as `mean age by sex`, or the `[[query]]` tables of the experiment where
+    /// there are none. Whoever keeps a budget books the cost in `charge`, before anything is
+    /// released.
+    ///
+    /// `queries` are the answers, `claim` is what they cost.
+    ///
+    /// # Errors
+    /// [`FrameError`]: what is wrong with the records or the questions, or what `charge` says.
+    pub fn ask(
+        mut self,
+        questions: &[String],
+        noise: AskNoise,
+        observer: &dyn Observer,
+        charge: impl FnOnce(&Experiment) -> Result<(), CallerError>,
+    ) -> Result<Value, FrameError> {
+        if !questions.is_empty() {
+            // An experiment trains or asks something; what is asked takes the place of this.
+            self.text = format!("query = [{{ kind = \"count\" }}]\n{}", self.text);
+        }
+        let (seed, entropy) = match noise {
+            AskNoise::Seed(seed) => (Some(seed), None),
+            AskNoise::Entropy(bytes) => (None, Some(bytes)),
+        };
+        let mut inputs = self.inputs(entropy)?;
+        inputs.spec.seed = seed.unwrap_or(inputs.spec.seed);
+        if !questions.is_empty() {
+            let asked = questions.iter().enumerate();
+            inputs.spec.query =
+                asked.map(|(k, q)| Question::from_phrase(q, k)).collect::<Result<_, _>>()?;
+        }
+        inputs.spec = inputs.spec.questions_alone().ok_or(FrameError::Unanswered)?;
+        let experiment = match Experiment::check_asking(inputs, &[])? {
+            Asking::Known(answers) => return Ok(answered(&answers, None)),
+            Asking::ToAsk(experiment) => experiment,
+        };
+        charge(&experiment).map_err(RunError::Caller)?;
+        let finished = experiment::run(&experiment, observer)?;
+        let (_, answers) = experiment.answered(&finished).ok_or(FrameError::Unanswered)?;
+        Ok(answered(&answers, Some(&experiment)))
+    }
+}
+
+/// Where the noise of answers comes from.
+#[derive(Clone, Copy)]
+pub enum AskNoise {
+    /// A stream that repeats bit for bit, for science.
+    Seed(u64),
+    /// Bytes of the operating system's entropy, which a claim holds for.
+    Entropy([u8; 32]),
+}
+
+/// Entropy is never printed.
+impl std::fmt::Debug for AskNoise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Seed(_) => "Seed",
+            Self::Entropy(_) => "Entropy",
+        })
+    }
+}
+
+fn answered(answers: &[Answered], experiment: Option<&Experiment>) -> Value {
+    let claim = experiment.and_then(|e| e.claim(0));
+    json!({
+        "queries": answers, "claim": claim.as_ref().map(claimed),
+        "warnings": experiment.map(|e| e.warnings().to_vec()).unwrap_or_default(),
+    })
+}
+
+fn claimed(claim: &Claim) -> Value {
+    json!({
+        "epsilon": claim.epsilon, "delta": claim.delta, "method": claim.method.to_string(),
+        "neighbours": claim.neighbours.name(), "adversary": claim.adversary,
+        "sampler": claim.sampler, "caveats": claim.caveats, "statement": claim.to_string(),
+    })
+}
+
+fn source(
+    spec: &ExperimentSpec,
+    text: &str,
+    file: &str,
+    files: Vec<(String, Vec<u8>)>,
+    schema: Option<&str>,
+    test: Option<(String, Vec<u8>)>,
+) -> Result<Source, FileError> {
+    let named = |source| FileError::Schema { file: "the schema".into(), source };
+    let schema = schema.map(Schema::from_toml).transpose().map_err(named)?;
+    let format = schema.as_ref().map(|schema| spec.format(schema.format()));
+    let read = |(name, bytes): (String, Vec<u8>)| {
+        table_of(Path::new(&name), bytes, schema.as_ref(), format.as_ref())
+    };
+    let tables = |_: &str| {
+        let train = files.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Tables { train, test: test.map(read).transpose()? })
+    };
+    files::source(spec, text, file, tables)
+}
+
+/// What a fit answers: models, claim, record, the model file, and personal models, which are as
+/// private as the records.
+#[must_use]
+pub fn answer(fitted: &Fitted) -> Value {
+    json!({
+        "models": fitted.models(), "mean": fitted.model(),
+        "claim": fitted.claim().map(claimed), "record": fitted.record(),
+        "shareable": fitted.shareable(), "file": fitted.model_file(),
+        "personal": fitted.personal_models(),
+    })
+}
+
+/// What a checked study will cost whoever's records are in it, before it runs; `None` where nothing
+/// is claimed.
+#[must_use]
+pub fn cost(experiment: &Experiment) -> Option<Value> {
+    let found = experiment.cost().ok()?;
+    Some(json!({
+        "cost": found.cost, "relation": found.relation, "adversary": found.adversary,
+        "against": found.against, "seeded": experiment.is_seeded(), "transcripts": found.transcripts,
+    }))
+}
+
+/// Applies a model file to the text of a table: `kept` says which records have an answer, and
+/// `scores`, `predictions` and `probabilities` are those of the kept ones.
+///
+/// # Errors
+/// A model that cannot be applied, or records that do not follow its schema.
+pub fn predict(
+    model: &str,
+    name: &str,
+    text: &[u8],
+    agent: Option<&str>,
+    unknown: Unknown,
+) -> Result<Value, FrameError> {
+    let model = Model::from_json(model)?;
+    let (schema, encoder, loss) = model.applicable()?;
+    let weights = model.weights_of(agent)?;
+    let new = csv::read_unlabelled(text, name, schema, schema.format(), unknown)
+        .map_err(FileError::Data)?;
+    let records = encoder.encode_table(&new);
+    let answers = model.answers(&records, weights, model.threshold.unwrap_or(0.5))?;
+    let class = |name: &str| model.classes.iter().position(|class| class == name).unwrap_or(0);
+    let predictions: Vec<f64> = answers
+        .iter()
+        .map(|answer| match &answer.prediction {
+            Prediction::Class(name) => class(name) as f64,
+            Prediction::Number(number) => *number,
+        })
+        .collect();
+    let probabilities: Vec<&[f64]> = answers.iter().map(|a| &a.probabilities[..]).collect();
+    Ok(json!({
+        "kept": files::usable(&new), "predictions": predictions, "probabilities": probabilities,
+        "scores": scores(loss, &records, weights), "outputs": loss.outputs(), "classes": model.classes,
+        "unknown": new.report().unknown, "clamped": new.report().clamped,
+    }))
+}
+
+/// Drafts a schema from the text of a table: its TOML, with what to look at as comments, and what
+/// deserves a look in sentences.
+///
+/// # Errors
+/// A text that is no table, or has no column of the given names.
+pub fn draft(
+    name: &str,
+    text: &[u8],
+    options: &DraftOptions,
+) -> Result<(String, Vec<String>), FileError> {
+    let draft = Draft::of([(name.to_owned(), text)], options)?;
+    Ok((crate::schema::drafted(&draft), draft.warnings().to_vec()))
+}
