@@ -193,8 +193,7 @@ impl Room {
             python
         };
         let tests = ["-m", "pytest", "-q", "tests/test_flower.py", "tests/test_nvflare.py"];
-        (own.join("bin/python").exists()
-            || succeeds(self.python().args(["-m", "venv"]).arg(&own)))
+        (own.join("bin/python").exists() || succeeds(self.python().args(["-m", "venv"]).arg(&own)))
             && succeeds(python().args(INSTALL).args(FEDERATED))
             && succeeds(python().args(tests))
     }
@@ -242,7 +241,9 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         ["--federated"] => room.build() && room.federated(),
         ["--docs"] => room.build() && succeeds(room.built().arg("api.py")),
         _ => {
-            eprintln!("cargo xtask python takes --release, --wheel, --compare, --federated or --docs");
+            eprintln!(
+                "cargo xtask python takes --release, --wheel, --compare, --federated or --docs"
+            );
             false
         }
     }
