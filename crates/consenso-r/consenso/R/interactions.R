@@ -5,8 +5,8 @@
 #   number x category    one number per level: the number where the level is, 0 elsewhere
 #   category x category  one category; its levels are the pairs
 #
-# Numbers count from the middle of their public ranges where the model has all lower terms: that changes how the terms share an effect, not
-# what can be fitted, and the columns are less alike. Levels are coded as glm() codes them, against the first.
+# Numbers count from their public means, or from the middle of their public ranges, where the model has all lower terms: that changes how
+# the terms share an effect, not what can be fitted, and the columns are less alike. Levels are coded as glm() codes them, against the first.
 
 # The level of a record in which a factor has its first level.
 NO_PAIR <- "(none)"
@@ -65,7 +65,9 @@ new_interaction <- function(columns, full, specs, centred) {
   pairs <- do.call(paste, c(expand.grid(counted, stringsAsFactors = FALSE), sep = ":"))
   if (anyDuplicated(pairs)) wrong("levels of ", paste(columns, collapse = " and "), " contain \":\" and their combinations are not distinct: rename them")
   ranges <- lapply(specs[number], number_range)
-  centres <- vapply(ranges, function(range) if (centred) mean(range) else 0, 0)
+  centres <- vapply(names(ranges), function(name) {
+    if (!centred) 0 else if (is.null(specs[[name]]$mean)) mean(ranges[[name]]) else as.numeric(specs[[name]]$mean)
+  }, 0)
   list(
     name = paste(columns, collapse = ":"), parts = columns, specs = specs, levels = levels, counted = counted, pairs = pairs, ranges = ranges,
     centres = centres, partial = !all(full[!number])
@@ -171,7 +173,10 @@ interaction_notes <- function(interactions) {
     for (name in names(one$centres)) {
       middle <- one$centres[[name]]
       if (one$specs[[name]]$kind == "date") middle <- as.Date(one$specs[[name]]$origin) + middle
-      if (one$centres[[name]] != 0) from[[name]] <- paste(name, "counts from", format(middle), "(the middle of its public range)")
+      if (one$centres[[name]] != 0) {
+        what <- if (is.null(one$specs[[name]]$mean)) "(the middle of its public range)" else "(its public mean)"
+        from[[name]] <- paste(name, "counts from", format(middle), what)
+      }
     }
     for (name in names(one$levels)) if (length(one$counted[[name]]) < length(one$levels[[name]])) from[[name]] <- paste(name, "is against", one$levels[[name]][1])
   }

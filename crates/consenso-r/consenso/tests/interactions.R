@@ -44,6 +44,12 @@ stopifnot(
   identical(exact(better ~ arm * stage)$schema$columns[["arm:stage"]]$categories, c("(none)", "drug:II", "drug:III")),
   identical(exact(better ~ dose:weight)$schema$columns[["dose:weight"]][c("min", "max")], list(min = 0, max = 5600))
 )
+known <- consenso_schema(c(public["weight"], list(dose = list(min = 0, max = 40, mean = 15))))
+fit <- consenso_glm(better ~ dose * weight, records, site = ~clinic, epsilon = NULL, schema = known, regularization = 0)
+stopifnot(
+  identical(fit$schema$columns[["dose:weight"]][c("min", "max")], list(min = -1250, max = 1250)),
+  any(grepl("dose counts from 15 (its public mean)", capture.output(print(fit)), fixed = TRUE))
+)
 few <- consenso_glm(better ~ dose * arm + dose * weight, records[1:300, ], epsilon = NULL, schema = public, inference = FALSE)
 stopifnot(identical(few$schema$columns[["dose:weight"]], one[["dose:weight"]]))
 

@@ -111,7 +111,7 @@ refuses(predict(fit), "newdata")
 
 # Drafts and files of schemas.
 draft <- consenso_schema_draft(records, label = ~ill, site = ~hospital)
-stopifnot(!draft$reviewed, identical(draft$columns$smokes$categories, c("no", "yes")), any(grepl("Review", capture.output(print(draft)))))
+stopifnot(!draft$reviewed, identical(draft$columns$ill$classes, c("FALSE", "TRUE")), identical(draft$columns$smokes$categories, c("no", "yes")), any(grepl("Review", capture.output(print(draft)))))
 draft$reviewed <- TRUE
 file <- tempfile(fileext = ".toml")
 writeLines(consenso:::schema_toml(draft), file)
