@@ -328,8 +328,7 @@ class Record:
         return ["test_accuracy", "test_auc"]
 
     def __repr__(self) -> str:
-        count = lambda n, word: f"{n} {word}{'' if n == 1 else 's'}"  # noqa: E731
-        return f"Record({self.data['name']!r}, {count(len(self.algorithms), 'algorithm')}, {count(self.data['runs'], 'run')})"
+        return f"Record({self.data['name']!r}, {_counted(len(self.algorithms), 'algorithm')}, {_counted(self.data['runs'], 'run')})"
 
     def _repr_html_(self) -> str:
         heads = ["algorithm", "rounds", "epsilon", *self._measures(self.rows())]
@@ -342,6 +341,10 @@ class Record:
         )
         title = html.escape(str(self.data["name"]))
         return f"<h4>{title}</h4><table><tr>{head}</tr>{body}</table>{_chart(self.algorithms)}{claims}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")
 
 
 def _cell(value: Any, up: bool = False) -> str:
