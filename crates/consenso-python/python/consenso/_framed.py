@@ -305,7 +305,7 @@ class Framed:
             raise InputError(f"site={site!r} is none of {', '.join(own)}")
         return own[str(site)], None
 
-    def _applied(self, X: Any, site: Optional[str]) -> dict[str, Any]:
+    def _applied(self, X: Any, site: Optional[str], interval: Optional[float] = None) -> dict[str, Any]:
         """What the model file answers for a frame."""
         frame = Frame.of(X, getattr(self, "_inputs", None) if not is_frame(X) else None)
         lacking = [name for name in self._inputs if name not in frame.names]
@@ -315,7 +315,7 @@ class Framed:
         kept = Frame([c for c in frame.columns if c.name in self._inputs])
         text = kept.csv(specs, self.schema_.missing())
         model, agent = self._model_of(site)
-        found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown))
+        found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown, interval))
         if not all(found["kept"]):
             row = found["kept"].index(False)
             raise InputError(
