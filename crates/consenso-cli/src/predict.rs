@@ -103,10 +103,9 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     };
     let within = ends.as_deref().and_then(|ends| covered(ends, new.labels()));
     let rows = aligned(&kept, &answers);
-    let ends = ends.map(|ends| aligned(&kept, &ends).into_iter().map(|e| e.copied()).collect());
     let shown = Shown {
         probabilities: probability_names(&model, schema, args.proba),
-        ends,
+        ends: ends.as_deref().map(|ends| aligned(&kept, ends)),
         beside: Beside { names: &args.keep, cells: &passed },
     };
     if let Some(path) = &args.out {
@@ -178,13 +177,13 @@ struct Shown<'a> {
     /// Names of the probabilities.
     probabilities: Vec<String>,
     /// The interval of every record of the file, where intervals are asked for.
-    ends: Option<Vec<Option<(f64, f64)>>>,
+    ends: Option<Vec<Option<&'a (f64, f64)>>>,
     beside: Beside<'a>,
 }
 
 impl Shown<'_> {
     fn ends_of(&self, row: usize) -> Option<(f64, f64)> {
-        self.ends.as_ref().and_then(|ends| ends[row])
+        self.ends.as_ref().and_then(|ends| ends[row].copied())
     }
 }
 
