@@ -83,6 +83,7 @@ fn plan_staged(
         inference: false,
         model_based: false,
         between: false,
+        compares: false,
         looks: None,
     };
     let scout = Scouted::plan(&request, context.terms.counts, graphs)?;
@@ -232,6 +233,12 @@ pub(super) fn plan(
         None => None,
     };
     let asked = super::inference::asked(context.spec, context.terms.objective.loss);
+    if asked.is_some_and(|a| a.calibration) && context.person > 1 {
+        return Err(ConfigError::at(
+            "inference",
+            "calibration counts records and not persons: leave calibration out where a person may have several records",
+        ));
+    }
     let request = Request {
         layout: Arc::clone(layout),
         loss: context.terms.objective.loss,
@@ -245,6 +252,7 @@ pub(super) fn plan(
         steps: rounds,
         inference: asked.is_some(),
         model_based: asked.is_some_and(|a| a.covariance == Covariance::Model),
+        compares: asked.is_some_and(|a| a.calibration),
         between: asked.is_some() && context.spec.models.is_personal(),
         looks: None,
     };
@@ -355,6 +363,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         inference: false,
         model_based: false,
         between: false,
+        compares: false,
         looks: None,
         pairwise: None,
     };

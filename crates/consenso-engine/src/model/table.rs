@@ -97,7 +97,7 @@ impl Inference {
 }
 
 /// Decimals with which a number of this standard error says two figures of it.
-fn decimals(error: f64) -> usize {
+pub(super) fn decimals(error: f64) -> usize {
     if error.is_finite() && error > 0.0 {
         (1.0 - libm::floor(libm::log10(error))).clamp(0.0, 9.0) as usize
     } else {

@@ -70,6 +70,7 @@
 
 mod between;
 mod calibration;
+mod compared;
 mod fit;
 mod histograms;
 pub mod inference;
@@ -90,6 +91,7 @@ use crate::kernel;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss};
 use calibration::CALIBRATION;
+pub use compared::Compared;
 use histograms::Weights;
 use std::sync::Arc;
 pub use training::loss_under;
@@ -130,6 +132,8 @@ pub struct Request {
     pub model_based: bool,
     /// Whether sites are a sample of sites: what varies between them is part of standard errors.
     pub between: bool,
+    /// Whether predictions are compared with outcomes, which costs a share of the budget.
+    pub compares: bool,
     /// Second looks, where that is settled.
     pub looks: Option<u32>,
     /// Noise that neighbours share, and how much smaller a site's own noise may be for it: √R.
@@ -159,6 +163,8 @@ pub struct Shape {
     degree: usize,
     /// Whether standard errors are found.
     inference: bool,
+    /// Whether predictions are compared with outcomes.
+    compares: bool,
     /// Whether there is noise.
     noised: bool,
 }
@@ -236,6 +242,8 @@ struct State<'a> {
     moment: &'a mut [f64],
     /// How sites' mean scores vary, where that is asked for.
     between: &'a mut [f64],
+    /// Predictions beside outcomes, where that is asked for.
+    compared: &'a mut [f64],
 }
 
 /// The algorithm, before or after it knows whose it is.
@@ -296,6 +304,7 @@ impl Scouted {
             counted: first.counted,
             degree: graphs.iter().map(|g| g.max_degree()).max().unwrap_or(0),
             inference: request.inference,
+            compares: request.inference && request.compares,
             noised: request.mu.is_some(),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
@@ -330,6 +339,7 @@ impl Scouted {
             inference: false,
             model_based: false,
             between: false,
+            compares: false,
             looks: Some(0),
             pairwise: None,
         };
@@ -437,11 +447,17 @@ impl Scouted {
         // Rounded once, so that the three parts add up as printed.
         let (scouting, calibration) = (scouting.round(), calibration.round());
         if self.infers() {
+            let compared = (100.0 * self.shape.comparing()).round();
             let inference = (100.0 * self.shape.inference_share()).round();
+            let compares = match self.shape.compares {
+                true => format!(", {compared:.0} % compares predictions with outcomes"),
+                false => String::new(),
+            };
             return format!(
-                "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {inference:.0} % finds the \
-                 standard errors; records' scores are bounded one by one, and sites weigh by their announced numbers of records",
-                100.0 - scouting - inference
+                "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {:.0} % finds the \
+                 standard errors{compares}; records' scores are bounded one by one, and sites weigh by their announced numbers of records",
+                100.0 - scouting - inference,
+                inference - compared
             );
         }
         format!(
