@@ -19,7 +19,7 @@
 //! Three things are unlike training for prediction:
 //!
 //! - **Records are weighted and not clipped.** A record's weight depends on its columns alone, so
-//!   that nothing is biased by it; G = b₀√d (0.7 of it for counts) and H = 1.5·i₀d, with b₀ and i₀ the bounds of score and
+//!   that nothing is biased by it; G = b₀√d and H = 1.5·i₀d, with b₀ and i₀ the bounds of score and
 //!   information at the start and d the usual squared length of a row, both public.
 //! - **The budget grows** from round to round in proportion to t + ½, and steps shrink from a half
 //!   to a tenth of 1/h: late points are near x*, where the line above is straight. Nothing is
@@ -44,7 +44,7 @@ use crate::graph::Graph;
 use crate::problem::clipped::Standardised;
 use crate::problem::proportional::{Most, Proportional, intercepts};
 use crate::problem::scores::{MatrixSum, ScoreBounds, triangle};
-use crate::problem::{LocalObjective, Loss, Workspace};
+use crate::problem::{LocalObjective, Workspace};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::sync::Arc;
 
@@ -56,9 +56,6 @@ pub(super) const STEPS: u32 = 80;
 const STEP: (f64, f64) = (0.5, 0.1);
 /// H in units of the usual information of a record.
 pub(super) const CURVATURE: f64 = 1.5;
-/// G of counts, in units of the usual bound of a score: the longest scores are those of records with
-/// large means, and weighting these down costs less than the noise that they ask for.
-const COUNTS: f64 = 0.7;
 /// Newton steps of a run without noise.
 const NEWTON: u32 = 8;
 /// Where Ha = e is missed by more, the coefficient is refused.
@@ -250,10 +247,6 @@ impl Recipe {
         }
         let (bound, information) = self.start_score(standard);
         let length = self.request.layout.effective_dim(standard) + 1.0;
-        let bound = match self.request.loss {
-            Loss::Poisson { .. } | Loss::NegativeBinomial { .. } => COUNTS * bound,
-            _ => bound,
-        };
         (bound * length.sqrt() * person, CURVATURE * information * length * person)
     }
 

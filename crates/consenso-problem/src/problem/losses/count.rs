@@ -8,7 +8,7 @@ use crate::data::Task;
 pub(super) const MOST_MARGIN: f64 = 50.0;
 
 /// Residuals count up to so many deviations in a score.
-const REACH: f64 = 1.0;
+const REACH: f64 = 1.5;
 
 /// From this mean on a count's deviation is summed up by its first three moments.
 const LARGE: f64 = 400.0;
@@ -46,7 +46,7 @@ pub(super) struct Moments {
 /// (μ − y)/g in the margin:
 ///
 /// ```text
-/// ψ = (√V/g)·(clip(r) − E clip(R)),   r = (μ − y)/√V clipped to ±1
+/// ψ = (√V/g)·(clip(r) − E clip(R)),   r = (μ − y)/√V clipped to ±1.5
 /// ```
 ///
 /// E ψ = 0 at the true mean although residuals are clipped (Cantoni and Ronchetti 2001), and
@@ -125,7 +125,7 @@ mod tests {
     /// its information is how fast that mean moves with the margin.
     #[test]
     fn scores_of_counts_are_unbiased_although_they_are_clipped() {
-        for mean in [0.05, 0.4, 1.2, 3.7, 20.0] {
+        for mean in [0.05, 0.4, 1.0, 3.7, 20.0] {
             let mut p = libm::exp(-mean);
             let (mut total, mut moved, h) = (0.0, 0.0, 1e-5);
             for y in 0..200 {
