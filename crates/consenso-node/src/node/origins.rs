@@ -28,7 +28,7 @@ pub(super) enum Unsigned {
 }
 
 /// The vectors of a frame, by the exchange and the site that they are from.
-type Origins = Vec<((u32, u32), Origin)>;
+pub(super) type Origins = Vec<((u32, u32), Origin)>;
 
 impl Node {
     /// The masked vectors in a frame as their origins signed them, none in frames of other kinds;
