@@ -1,9 +1,7 @@
 //! `consenso node`: one site of a real network.
 
-mod audit;
-mod doctor;
-
 use crate::dashboard::Dashboard;
+use crate::findings::{self, Finding, Mark};
 use crate::output::tell;
 use crate::{Failure, files, output, questions, studies, table};
 use anyhow::{Context as _, anyhow};
@@ -11,20 +9,24 @@ use consenso_engine::agent::Checkpoint;
 use consenso_engine::data::{Dataset, RecordKeys};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
 use consenso_engine::model::Metrics;
-use consenso_engine::privacy::printed_up;
+use consenso_engine::privacy::studies::{EpsilonDelta, Rule};
+use consenso_engine::privacy::{printed_down, printed_up};
 use consenso_engine::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::agreement::{Agreement, Summary};
 use consenso_node::audit_log::Echo;
-use consenso_node::folder::{self, Entropy, Folder, SiteFile};
+use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
-use consenso_node::identity;
-use consenso_node::store::{Row, Store};
-use consenso_node::{Options, Outcome, Progress, changes, claim, clock, network, node, rejoin};
+use consenso_node::identity::{self, Identity};
+use consenso_node::store::{Entry, Row, Store};
+use consenso_node::{
+    Options, Outcome, Progress, Unreached, books, changes, claim, clock, network, node, rejoin,
+};
 use consenso_study::ExperimentFile as _;
 use serde_json::json;
+use std::collections::HashSet;
 use std::fs;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -193,7 +195,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Run(args) => run(args, json),
         NodeCommand::Status(site) => status(&site.folder, json),
         NodeCommand::Health(args) => health(args, json),
-        NodeCommand::Audit(args) => audit::command(args, json),
+        NodeCommand::Audit(args) => audit(args, json),
         NodeCommand::Studies(site) => studies::list(&site.folder, json),
         NodeCommand::Abandon(args) => studies::abandon(args, json),
         NodeCommand::Rejoin(args) => rejoin(args, json),
@@ -202,7 +204,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Questions(args) => asked(args, &args.folder, json),
         NodeCommand::Answers(args) => answers(args, json),
         NodeCommand::Witness(site) => witness(&site.folder, json),
-        NodeCommand::Doctor(site) => doctor::command(&site.folder, json),
+        NodeCommand::Doctor(site) => doctor(&site.folder, json),
     }
 }
 
@@ -727,6 +729,218 @@ fn short_text(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
+/// What the ledger beside the records says, where there is one.
+fn of_records(path: &Path) -> Result<Option<consenso_ledger::LedgerSummary>, Failure> {
+    // An auditor may have the ledger alone.
+    let Ok(folder) = Folder::read(path) else { return Ok(None) };
+    if !folder.records().exists() {
+        return Ok(None);
+    }
+    RecordsLedger::look(&folder.records(), folder.ledger().as_deref())
+        .map_err(|e| Failure::Run(anyhow!(e)))
+}
+
+/// The log against the ledger: releases that both know, that only the ledger knows, and that only
+/// the log knows. Of a release eight bytes are remembered.
+struct LogCheck {
+    running: bool,
+    logged: HashSet<u64>,
+    both: usize,
+    missing: usize,
+}
+
+impl LogCheck {
+    fn new(path: &Path) -> Self {
+        // The log is read before the ledger, of which a node that runs may have written more since.
+        let running = node::is_running(path);
+        let logged = consenso_node::audit_log::marks(path);
+        Self { running, logged, both: 0, missing: 0 }
+    }
+
+    fn see(&mut self, row: &Row) {
+        if !matches!(row.entry, Entry::Release { .. }) {
+            return;
+        }
+        let short = row.hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        if self.logged.remove(&short) { self.both += 1 } else { self.missing += 1 }
+    }
+
+    fn finish(self) -> (usize, usize, usize) {
+        if self.running { (self.both, 0, 0) } else { (self.both, self.missing, self.logged.len()) }
+    }
+}
+
+/// An (ε, δ) that was spent, its ε rounded up.
+fn amount(a: EpsilonDelta) -> String {
+    format!("ε = {}, δ = {:e}", printed_up(a.epsilon, 6), a.delta)
+}
+
+/// What all studies cost together, by both rules, and which of them holds.
+fn describe(s: &books::LedgerSummary) -> String {
+    let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
+    let mut text = format!(
+        "budget     {} for all studies of these records ({})\n",
+        amount(s.limit),
+        s.limit_origin
+    );
+    text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
+    if let Some((rule, spent)) = s.filter {
+        text += &format!("filter     {}{}\n", amount(spent), holds(rule));
+    }
+    text += &format!("rule       {}\n", s.rule.meaning());
+    if let Some(relation) = s.relation {
+        text += &format!("relation   {relation}: {}\n", relation.meaning());
+    }
+    if let Some(adversary) = &s.adversary {
+        text += &format!("adversary  {adversary}\n");
+    }
+    let entropy = match s.entropy {
+        "seed" => "a seed that everybody knows: for science, protects nobody",
+        _ => "the operating system",
+    };
+    text + &format!("entropy    {entropy}\n")
+}
+
+#[expect(clippy::too_many_lines, reason = "one report, as JSON and as text")]
+fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
+    let path = args.folder.as_path();
+    // Once through the ledger, a row at a time: it may be longer than the memory.
+    let store = opened(path)?;
+    let (mut auditor, mut headings, mut count) = (claim::Auditor::default(), Vec::new(), 0usize);
+    let mut log = LogCheck::new(path);
+    store.scan(|row| {
+        auditor.see(&row);
+        log.see(&row);
+        count += 1;
+        if !matches!(row.entry, Entry::Release { .. }) {
+            headings.push(row);
+        }
+    })?;
+    let (rows, log) = (headings, log.finish());
+    let compared = match &args.against[..] {
+        [] => Vec::new(),
+        logs => studies::against(path, &store.rows()?, logs)?,
+    };
+    let studies = auditor.finish().map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+    let standing = books::standing(&rows);
+    let elsewhere = of_records(path)?;
+    // The tighter of the two says what is left.
+    let remaining = standing.as_ref().map(|s| {
+        let other = elsewhere.as_ref().and_then(|e| e.remaining).unwrap_or(s.remaining);
+        if other.epsilon < s.remaining.epsilon { other } else { s.remaining }
+    });
+    let holds = studies.iter().all(|s| s.holds);
+    if json {
+        output::print_json(&json!({
+            "log": { "releases": log.0, "missing": log.1, "unknown": log.2 },
+            "chain": "intact", "rows": count, "head": Hex(store.head()).to_string(),
+            "budget": standing.as_ref().map(|s| s.limit), "remaining": remaining,
+            "relation": standing.as_ref().and_then(|s| s.relation), "adversary": standing.as_ref().and_then(|s| s.adversary.clone()),
+            "entropy": standing.as_ref().map(|s| s.entropy), "rule": standing.as_ref().map(|s| s.rule),
+            "spent": standing.as_ref().map(|s| s.spent), "sum": standing.as_ref().map(|s| s.sum),
+            "filter": standing.as_ref().and_then(|s| s.filter).map(|(rule, spent)| json!({ "rule": rule, "spent": spent })),
+            "records_ledger": elsewhere, "studies": studies, "holds": holds, "against": compared,
+        }));
+    } else {
+        let mut text =
+            format!("chain      intact, {count} rows, head {}\n", Hex(&store.head()[..8]));
+        text += &match log {
+            (known, 0, 0) => format!("log        all {known} releases are in audit.jsonl\n"),
+            (_, missing, 0) => format!(
+                "log        {missing} releases are not in audit.jsonl; the next start writes them from the ledger\n"
+            ),
+            (_, _, unknown) => format!(
+                "log        {unknown} releases of audit.jsonl are NOT in the ledger: it is an old copy, or was cut\n"
+            ),
+        };
+        for other in &compared {
+            text += &format!(
+                "against    {}: {} releases agree, {} of them with this site's signature; {} never reached it; {}\n",
+                other["site"].as_str().unwrap_or_default(),
+                other["agree"],
+                other["signed"],
+                other["only_here"],
+                if other["holds"] == true {
+                    "it can prove nothing else"
+                } else {
+                    "it can prove MORE than the ledger has"
+                },
+            );
+        }
+        text += &standing
+            .as_ref()
+            .map_or("budget     none: nothing is protected\n".to_owned(), describe);
+        if let Some(ledger) = &elsewhere {
+            text += &format!(
+                "records    {} studies of these records in {}: ε = {}, δ = {:e} ({}); added up {}\n",
+                ledger.studies,
+                ledger.ledger.display(),
+                printed_up(ledger.spent.epsilon, 6),
+                ledger.spent.delta,
+                ledger.rule.meaning(),
+                amount(ledger.sum),
+            );
+        }
+        if let Some(left) = remaining {
+            let epsilon = printed_down(left.epsilon, 6);
+            text += &format!("remaining: ε = {epsilon}, δ = {:e} for the next study\n", left.delta);
+        }
+        for study in &studies {
+            text += &format!(
+                "\nstudy {}    {} of {}{}\n  releases   {} ({} charged){}\n",
+                study.study,
+                short_text(&study.experiment),
+                study.began,
+                if study.seeded { ", seeded: for science, protects nobody" } else { "" },
+                study.releases,
+                study.charged,
+                study.ended.as_ref().map_or(", not over".to_owned(), |r| format!(", ended: {r}")),
+            );
+            text += &agreed(&study.changes, "  agreement ");
+            for (agent, round, weight) in &study.without {
+                text += &format!(
+                    "  without    agent {agent} from round {round} on (weight {weight:.3})\n"
+                );
+            }
+            if let (Some(claim), Some(found)) = (&study.claimed, &study.recomputed) {
+                text += &format!(
+                    "  claimed    ε = {}, δ = {:e} ({})\n",
+                    printed_up(claim.epsilon, 6),
+                    claim.delta,
+                    claim.method
+                );
+                text += &format!(
+                    "  recomputed ε = {}, δ = {:e} ({}, {}) from the events alone: {}\n",
+                    printed_up(found.epsilon, 6),
+                    found.delta,
+                    found.method,
+                    found.norm,
+                    if study.holds { "within the claim" } else { "ABOVE the claim" }
+                );
+            }
+        }
+        output::print(&text);
+    }
+    if log.2 > 0 {
+        let what = "audit.jsonl knows releases that the ledger does not";
+        return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
+    }
+    if let Some(other) = compared.iter().find(|c| c["holds"] != true) {
+        let (site, unknown) = (other["site"].as_str().unwrap_or_default(), &other["unknown"]);
+        let what = format!(
+            "{site} has releases that this site signed and its ledger does not have: {unknown}"
+        );
+        return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
+    }
+    if !holds {
+        return Err(Failure::Run(anyhow!(
+            "{}: the events cost more than was claimed",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 fn witness(path: &Path, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(path)?;
     let made = node::renew_witness(&folder).map_err(|e| Failure::Input(e.into()))?;
@@ -848,4 +1062,250 @@ fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
         format!("{}: there is no model yet, it stands at round {round}", path.display())
     })?;
     Ok((model.to_vec(), round))
+}
+
+fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
+    let mut found: Vec<Finding> = Vec::new();
+    let folder = Folder::read(path);
+    found.push(match &folder {
+        Ok(f) => {
+            let text =
+                format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study));
+            ("folder", Mark::Good, text)
+        }
+        Err(e) => ("folder", Mark::Bad, e.to_string()),
+    });
+    let folder = folder.ok();
+    found.push(see_clock(path));
+    found.extend(see_identity(path, folder.as_ref()));
+    if let Some(folder) = &folder {
+        found.extend(see_study(folder));
+    }
+    found.push(if path.join(consenso_node::store::FILE).exists() {
+        match ledger(path) {
+            Ok((_, rows)) => see_witness(folder.as_ref(), &rows),
+            Err(e) => ("ledger", Mark::Bad, e.text()),
+        }
+    } else {
+        ("ledger", Mark::Good, "none yet".into())
+    });
+    if let Some(folder) = &folder {
+        found.extend(see_ports(folder));
+    }
+    found.push(match probe(path) {
+        Ok(()) => ("disk", Mark::Good, "writable".into()),
+        Err(e) => ("disk", Mark::Bad, e.to_string()),
+    });
+    if findings::print(&found, json) {
+        Ok(())
+    } else {
+        Err(Failure::Run(anyhow!("{}: not everything is as it should be", path.display())))
+    }
+}
+
+/// The address of the metrics, which another site of this host may have taken.
+fn see_ports(folder: &Folder) -> Option<Finding> {
+    let address = folder.site.metrics.as_ref()?;
+    if folder.site.listen.as_ref() == Some(address) {
+        return Some((
+            "metrics",
+            Mark::Bad,
+            format!("{address} is `listen` as well: they need two ports"),
+        ));
+    }
+    if node::is_running(&folder.path) {
+        return Some(("metrics", Mark::Good, format!("{address}, served by this site now")));
+    }
+    Some(match TcpListener::bind(address) {
+        Ok(_) => ("metrics", Mark::Good, address.clone()),
+        Err(e) => (
+            "metrics",
+            Mark::Bad,
+            format!("{address}: {e}; two sites of one host need two ports (site.toml)"),
+        ),
+    })
+}
+
+/// Whether a ledger that is intact is also the newest, as far as the site's witness knows.
+fn see_witness(folder: Option<&Folder>, rows: &[Row]) -> Finding {
+    let releases = rows.iter().filter(|r| matches!(r.entry, Entry::Release { .. })).count() as u64;
+    match folder.map(rejoin::witnessed) {
+        Some(Ok(Some(seen))) if seen > releases => {
+            let text = format!(
+                "an old copy: its witness has seen {seen} releases, and it has {releases}; restore the newest"
+            );
+            ("ledger", Mark::Bad, text)
+        }
+        Some(Err(e)) => ("ledger", Mark::Bad, e.to_string()),
+        _ => ("ledger", Mark::Good, format!("intact, {} rows", rows.len())),
+    }
+}
+
+/// The clock against what this site knows to be past: a peer with the right time would refuse one
+/// with a wrong one.
+fn see_clock(path: &Path) -> Finding {
+    let now = clock::text(clock::now());
+    let text = fs::read_to_string(path.join(consenso_node::audit_log::FILE)).unwrap_or_default();
+    let line =
+        text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let last = line.and_then(|l| l["time"].as_str().map(str::to_owned));
+    match last {
+        Some(last) if now < last => {
+            ("clock", Mark::Bad, format!("{now}, but audit.jsonl ends at {last}"))
+        }
+        _ if now.as_str() < "2026" => {
+            ("clock", Mark::Bad, format!("{now}, before this program was made"))
+        }
+        _ => ("clock", Mark::Good, now),
+    }
+}
+
+/// The key, the certificates and the pin.
+fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
+    let identity = match Identity::read(path) {
+        Ok(identity) => identity,
+        Err(e) => return vec![("certificate", Mark::Bad, e.to_string())],
+    };
+    let (mark, text) = see_dates(identity.certificate());
+    let mut found = vec![("certificate", mark, text)];
+    for (index, trusted) in
+        identity::certificates(&path.join(identity::TRUST)).unwrap_or_default().iter().enumerate()
+    {
+        let (mark, text) = see_dates(trusted);
+        if mark != Mark::Good {
+            found.push(("trust", mark, format!("certificate {} of trust.pem: {text}", index + 1)));
+        }
+    }
+    if let Some(folder) = folder {
+        let pin =
+            identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
+        let listed = folder.peers[folder.me].pins().any(|listed| listed == pin);
+        let text = if listed {
+            "as in peers.toml".into()
+        } else {
+            format!("{pin} is not the one in peers.toml")
+        };
+        found.push(("pin", Mark::of(listed), text));
+    }
+    found
+}
+
+/// Whether a certificate holds now.
+fn see_dates(certificate: &[u8]) -> (Mark, String) {
+    const DAY: i64 = 86_400;
+    let Some((from, until)) = identity::dates(certificate) else {
+        return (Mark::Bad, "its dates cannot be read".into());
+    };
+    let now = clock::now() as i64;
+    let date = |seconds: i64| clock::text(seconds.try_into().unwrap_or(0));
+    match (until - now) / DAY {
+        _ if now < from => {
+            (Mark::Bad, format!("not valid before {}: is the clock right?", date(from)))
+        }
+        _ if now > until => (Mark::Bad, format!("expired at {}: is the clock right?", date(until))),
+        days if days < 30 => {
+            (Mark::Wait, format!("valid for {days} more days: time for a new one"))
+        }
+        days => (Mark::Good, format!("valid for {days} more days")),
+    }
+}
+
+/// The records against the schema and what was announced, where this site is called, and the
+/// neighbours.
+fn see_study(folder: &Folder) -> Vec<Finding> {
+    let site = experiment(folder).and_then(|e| {
+        let plan = e.plan_of(folder.me).map_err(|m| Failure::from(anyhow!(m)))?;
+        Ok((plan.records, e.graph().neighbours(folder.me).to_vec(), see_privacy(folder, &e, &plan)))
+    });
+    let (records, neighbours, privacy) = match site {
+        Ok(site) => site,
+        Err(e) => return vec![("records", Mark::Bad, e.text())],
+    };
+    let text = format!("{records}, as announced, under the public schema");
+    let mut found = vec![("records", Mark::Good, text), privacy];
+    found.extend(see_listener(folder));
+    for j in neighbours {
+        let peer = &folder.peers[j as usize];
+        let (mark, text) = match (&peer.address, folder.calls(j as usize)) {
+            (_, Err(e)) => (Mark::Bad, e.to_string()),
+            (_, Ok(false)) => (Mark::Good, format!("{} calls us", peer.name)),
+            (None, Ok(true)) => (Mark::Bad, format!("{} has no address", peer.name)),
+            (Some(address), Ok(true)) => {
+                let (mark, text) = see_peer(folder, j as usize);
+                (mark, format!("{} at {address}: {text}", peer.name))
+            }
+        };
+        found.push(("neighbour", mark, text));
+    }
+    found
+}
+
+/// Whether the site would take part in the study, and what it would cost.
+fn see_privacy(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Finding {
+    let rows = ledger(&folder.path).map(|found| found.1).unwrap_or_default();
+    let admitted = node::opening(folder, experiment, plan)
+        .and_then(|opening| books::admit(&rows, &opening).map_err(Into::into));
+    match (admitted, &plan.claim) {
+        (Err(error), _) => ("privacy", Mark::Bad, error.to_string()),
+        (Ok(_), None) => (
+            "privacy",
+            Mark::Wait,
+            "the study makes no claim: what this site sends is not protected".into(),
+        ),
+        (Ok(_), Some(claim)) => {
+            let seeded = if plan.seeded { "; seeded: for science, protects nobody" } else { "" };
+            let epsilon = printed_up(claim.epsilon, 6);
+            let text =
+                format!("ε = {epsilon}, δ = {:e} ({}){seeded}", claim.delta, claim.neighbours);
+            ("privacy", if plan.seeded { Mark::Wait } else { Mark::Good }, text)
+        }
+    }
+}
+
+/// Whether the address that others call can be listened at; a node that runs does so already.
+fn see_listener(folder: &Folder) -> Option<Finding> {
+    let peer = &folder.peers[folder.me];
+    Some(match (&folder.site.listen, &peer.address) {
+        (None, None) => return None,
+        (None, Some(address)) => {
+            let text =
+                format!("peers.toml has others call {address}, and site.toml has no `listen`");
+            ("listen", Mark::Bad, text)
+        }
+        (Some(listen), _) if node::is_running(&folder.path) => {
+            ("listen", Mark::Good, format!("{listen}: the node runs"))
+        }
+        (Some(listen), _) => match TcpListener::bind(listen) {
+            Ok(_) => ("listen", Mark::Good, format!("{listen} is free")),
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                let text = "is not for this user; the service needs CAP_NET_BIND_SERVICE, which deploy's unit has";
+                ("listen", Mark::Wait, format!("{listen} {text}"))
+            }
+            Err(e) => ("listen", Mark::Bad, format!("{listen}: {e}")),
+        },
+    })
+}
+
+/// Calls a peer, which may not have been started yet.
+fn see_peer(folder: &Folder, peer: usize) -> (Mark, String) {
+    match consenso_node::reach(folder, peer) {
+        Ok(()) => (Mark::Good, "answers, and each believes the other".into()),
+        Err(Unreached::NobodyListens) => (
+            Mark::Wait,
+            "nobody listens there: is the site running, or does a firewall reject the call?".into(),
+        ),
+        Err(Unreached::Silence) => {
+            (Mark::Bad, "no answer: a firewall between, or not its address".into())
+        }
+        Err(error) => (Mark::Bad, error.to_string()),
+    }
+}
+
+/// Whether a file can be written and synced beside the ledger.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(".probe");
+    // A full disk still makes empty files.
+    let written = fs::write(&path, [0; 1 << 16]).and_then(|()| fs::File::open(&path)?.sync_all());
+    let removed = fs::remove_file(&path);
+    written.and(removed)
 }

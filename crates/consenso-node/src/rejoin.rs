@@ -547,7 +547,7 @@ impl<'a> Inquiry<'a> {
                 if self.open.contains(&peer) =>
             {
                 if let Some((seal, bytes)) = release {
-                    self.shown(peer, &seal, bytes)?;
+                    self.shown(peer, &seal, &bytes)?;
                 }
                 if left == 0 {
                     self.found.answers.entry(peer).or_default();
@@ -560,9 +560,14 @@ impl<'a> Inquiry<'a> {
     }
 
     /// A neighbour shows what it holds as a release of this site.
-    fn shown(&mut self, peer: u32, seal: &ReleaseSignature, bytes: Bytes) -> Result<(), NodeError> {
+    fn shown(
+        &mut self,
+        peer: u32,
+        seal: &ReleaseSignature,
+        bytes: &Bytes,
+    ) -> Result<(), NodeError> {
         let me = self.folder.me as u32;
-        let (round, values) = match Frame::decode(&bytes) {
+        let (round, values) = match Frame::decode(bytes) {
             Ok(Frame::Release { from, round, values })
                 if from == me && values.len() == self.width =>
             {
@@ -573,7 +578,7 @@ impl<'a> Inquiry<'a> {
                 return Err(contradicts(self.name(peer), what));
             }
         };
-        let blake3 = release_hash(&bytes);
+        let blake3 = release_hash(bytes);
         let statement = Statement { study: self.folder.study, from: me, to: None, round, blake3 };
         if !self.keys.iter().any(|key| statement.is_signed_by(key, seal)) {
             // A place of the file that was being written when the process ended; or a lie, which
@@ -584,7 +589,7 @@ impl<'a> Inquiry<'a> {
         }
         let known =
             self.found.releases.entry(round).or_insert_with(|| (bytes.clone(), values.to_vec()));
-        if known.0 != bytes {
+        if known.0 != *bytes {
             let what = format!(
                 "it has another release of round {round} than its neighbours, and this site signed both: two copies of the folder have run"
             );

@@ -5,7 +5,7 @@ use super::{
     picture, places, published_budget, summarise, tuning, wins,
 };
 use crate::cell::stem;
-use crate::results::{Ranking, Results};
+use crate::results::{Ranking, Results, Row};
 use crate::spec::{Problem, epsilon_name};
 use crate::stats;
 use consenso_study::report::format::{count, epsilon, exact, number};

@@ -528,8 +528,8 @@ impl Experiment {
         Self::check_with(inputs, None, &Algorithms::builtin(), None)
     }
 
-    /// The same with the records of one agent alone in `inputs`; `records` says how many every
-    /// agent has, which is public.
+    /// Checks an experiment with the records of one agent alone in `inputs`; `records` says how many
+    /// every agent has, which is public.
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.

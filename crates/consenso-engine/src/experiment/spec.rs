@@ -1016,7 +1016,7 @@ fn parse_algorithm(
 ) -> Result<AlgorithmSpec, SpecError> {
     let mut own = table.clone();
     let Some(kind) = own.remove("kind") else {
-        return Err(place.fail("", "kind is missing".into(), Some(there_are(known))));
+        return Err(place.fail("", "kind is missing", Some(there_are(known))));
     };
     let mut kind = kind.as_str().unwrap_or_default().to_owned();
     let correlated = own.get("noise").and_then(Value::as_str) == Some("correlated");
@@ -1051,7 +1051,7 @@ fn parse_algorithm(
         None => {
             let near = crate::data::nearest(&kind, known.names());
             let help = near.map_or_else(|| there_are(known), |near| did_you_mean(&near));
-            return Err(place.fail("kind", format!("unknown kind \"{kind}\""), Some(help)));
+            return Err(place.fail("kind", &format!("unknown kind \"{kind}\""), Some(help)));
         }
         Some(built) => built.map_err(|fault| place.misread(&fault))?,
     };
@@ -1089,7 +1089,7 @@ struct AlgorithmPlace<'a> {
 }
 
 impl AlgorithmPlace<'_> {
-    fn fail(&self, key: &str, message: String, help: Option<String>) -> SpecError {
+    fn fail(&self, key: &str, message: &str, help: Option<String>) -> SpecError {
         SpecError {
             file: self.file.into(),
             line: line_in_algorithm(self.text, self.index, key),
@@ -1109,7 +1109,7 @@ impl AlgorithmPlace<'_> {
             true => format!("{key}: {fault}"),
             false => fault.to_string(),
         };
-        self.fail(key, message, help)
+        self.fail(key, &message, help)
     }
 }
 
@@ -1122,7 +1122,7 @@ impl AlgorithmCommon {
                 let message =
                     format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}");
                 let help = "leave it out to have it chosen".to_owned();
-                Err(place.fail("rounds", message, Some(help)))
+                Err(place.fail("rounds", &message, Some(help)))
             }
         }
     }
@@ -1131,7 +1131,7 @@ impl AlgorithmCommon {
         match self.tail {
             Some(tail) if !(0.0..=1.0).contains(&tail) => {
                 let message = format!("tail = {tail} must be a share between 0 and 1");
-                Err(place.fail("tail", message, None))
+                Err(place.fail("tail", &message, None))
             }
             _ => Ok(()),
         }
@@ -1151,11 +1151,11 @@ impl AlgorithmCommon {
     fn mix_rule(&self, place: &AlgorithmPlace<'_>) -> Result<MixRule, SpecError> {
         let Self { liars, clip, .. } = *self;
         if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) {
-            return Err(place.fail("clip", "clip must be a positive number".into(), None));
+            return Err(place.fail("clip", "clip must be a positive number", None));
         }
         if liars == Some(0) {
             let help = "leave it out, or leave mixing out where nobody may lie".to_owned();
-            return Err(place.fail("liars", "liars must be at least 1".into(), Some(help)));
+            return Err(place.fail("liars", "liars must be at least 1", Some(help)));
         }
         let liars = liars.unwrap_or(1);
         Ok(match self.mixing {
@@ -1172,13 +1172,13 @@ impl AlgorithmCommon {
         let staleness = self.staleness;
         if staleness > MAX_STALENESS {
             let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
-            return Err(place.fail("staleness", text, None));
+            return Err(place.fail("staleness", &text, None));
         }
         match self.batch {
             Some(rate) if !(rate > 0.0 && rate <= 1.0) => {
                 let text = format!("batch = {rate} must be a share above 0 and at most 1");
                 let help = "0.1 draws every record for a round with probability 0.1".to_owned();
-                Err(place.fail("batch", text, Some(help)))
+                Err(place.fail("batch", &text, Some(help)))
             }
             _ => Ok(()),
         }

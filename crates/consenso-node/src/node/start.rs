@@ -59,8 +59,7 @@ impl Prepared {
         Self::with(folder, experiment, edited, |dim| ledger(folder, dim))
     }
 
-    /// The same, with a ledger that `open` opens for vectors of so many numbers, once all else is
-    /// as it should be.
+    /// Reads and checks everything; then `open` opens the ledger for vectors of so many numbers.
     pub(crate) fn with(
         folder: &Folder,
         experiment: &Experiment,
