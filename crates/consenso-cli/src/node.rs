@@ -801,7 +801,6 @@ fn describe(s: &books::LedgerSummary) -> String {
     text + &format!("entropy    {entropy}\n")
 }
 
-#[expect(clippy::too_many_lines, reason = "one report, as JSON and as text")]
 fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
     let path = args.folder.as_path();
     // Once through the ledger, a row at a time: it may be longer than the memory.
