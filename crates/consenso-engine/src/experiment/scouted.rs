@@ -13,7 +13,9 @@ use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
 use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
+use crate::problem::{
+    Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
+};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
@@ -418,7 +420,7 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(|l| l.records());
+    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records);
     let rows = raw().map(Records::len).sum();
     let all = Records::gathered(rows, raw().map(|records| layout.encode(standard, records)));
     LocalObjective::new(
