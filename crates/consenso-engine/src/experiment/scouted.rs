@@ -1029,7 +1029,7 @@ mod tests {
         }
     }
 
-    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that
+    /// Attacks algorithms behind a scouting stage, one with a private memory, one that
     /// solves problems; rows that are as long as they can be.
     #[test]
     fn an_audit_of_staged_algorithms_stays_below_the_claim() {
@@ -1334,7 +1334,7 @@ mod tests {
         tend_to_no_privacy(([200, 700, 2_000, 6_000], 5), &budgets, &tasks);
     }
 
-    /// The same with fewer records and budgets, for every build.
+    /// Fewer records and budgets, for every build.
     #[test]
     fn few_models_tend_to_those_without_privacy() {
         let tasks = [("binary", 0.003, 0.02), ("six", 0.01, 0.03), ("regression", 0.01, 0.03)];
