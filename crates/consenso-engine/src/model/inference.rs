@@ -1,5 +1,6 @@
 //! Estimates with their uncertainty: standard errors, intervals, p-values and Wald tests.
 
+use super::special::gamma_above;
 use serde::{Deserialize, Serialize};
 
 /// What a study says of its coefficients, in units of the columns.
@@ -18,9 +19,96 @@ pub struct Inference {
     /// hazards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<f64>,
+    /// The standard deviation of labels around their predictions, in units of the label; of `ridge`
+    /// and `huber` losses alone, and where noise does not hide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual_sd: Option<f64>,
+    /// Predictions beside outcomes, where the study asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// What a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// How far outcomes are from what the model predicts, in bins of predictions: a noised release of
+/// the records it was trained on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Bins by increasing prediction.
+    pub bins: Vec<OutcomeBin>,
+    /// The sum of the squares of the differences over their standard errors.
+    pub statistic: f64,
+    /// In how many bins there is something to say.
+    pub df: usize,
+    /// The p-value of the hypothesis that predictions are right in all bins.
+    pub p: Option<f64>,
+}
+
+/// Records whose prediction lies between two numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OutcomeBin {
+    /// The smallest prediction; open in the first bin.
+    pub from: Option<f64>,
+    /// The largest prediction; open in the last bin.
+    pub to: Option<f64>,
+    /// The share of all records, noised.
+    pub share: f64,
+    /// The mean of outcomes less that of predictions; absent where there are too few records beside
+    /// the noise.
+    pub difference: Option<f64>,
+    /// The lower end of its interval, at the level of the coefficients'.
+    pub low: Option<f64>,
+    /// The upper end of its interval.
+    pub high: Option<f64>,
+}
+
+impl Calibration {
+    /// Returns the header and the rows of a table of the bins, as text.
+    #[must_use]
+    pub fn rows(&self, level: f64) -> (Vec<String>, Vec<Vec<String>>) {
+        let level = format!("{:.4}", 100.0 * level);
+        let level = level.trim_end_matches('0').trim_end_matches('.');
+        let header = ["predicted", "records", "observed less predicted"].map(str::to_owned);
+        let header = header.into_iter().chain([format!("{level} % interval")]).collect();
+        let row = |bin: &OutcomeBin| {
+            let error = bin.low.zip(bin.high).map_or(0.0, |(low, high)| (high - low) / 4.0);
+            let digits = super::table::decimals(error);
+            let number = |v: f64| format!("{v:.digits$}");
+            let range = match (bin.from, bin.to) {
+                (None, Some(to)) => format!("below {}", number(to)),
+                (Some(from), None) => format!("{} and above", number(from)),
+                (Some(from), Some(to)) => format!("{} to {}", number(from), number(to)),
+                (None, None) => "all".to_owned(),
+            };
+            let signed = |v: f64| format!("{v:+.digits$}");
+            let interval = bin.low.zip(bin.high);
+            vec![
+                range,
+                format!("{:.0} %", 100.0 * bin.share),
+                bin.difference.map_or_else(|| "too few to tell".to_owned(), signed),
+                interval.map_or_else(
+                    || "–".to_owned(),
+                    |(low, high)| format!("{} to {}", signed(low), signed(high)),
+                ),
+            ]
+        };
+        (header, self.bins.iter().map(row).collect())
+    }
+
+    /// Says whether predictions can be told from outcomes.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let Some(p) = self.p else {
+            return "noise leaves nothing to say of predictions beside outcomes".to_owned();
+        };
+        let p = if p < 0.001 { "< 0.001".to_owned() } else { format!("= {p:.3}") };
+        format!(
+            "predictions beside outcomes: χ² = {:.2} on {} degrees of freedom, p {p}; of this model as it was released, from a noised \
+             count of the records it was trained on",
+            self.statistic, self.df
+        )
+    }
 }
 
 /// One coefficient with its uncertainty.
@@ -171,7 +259,7 @@ impl Inference {
             }
         };
         let coefficients = found.into_iter().enumerate().map(one).collect();
-        Self { level, coefficients, covariance, tests, times: Vec::new(), notes: Vec::new() }
+        Self { level, coefficients, covariance, tests, ..Self::default() }
     }
 
     /// The estimate of a feature.
@@ -310,41 +398,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
 /// Returns the probability that a χ² of `df` degrees of freedom is above x: Q(df/2, x/2).
 #[must_use]
 pub fn chi_squared_above(x: f64, df: usize) -> f64 {
-    let (a, x) = (0.5 * df as f64, 0.5 * x);
-    if x.is_nan() || x <= 0.0 {
-        return 1.0;
-    }
-    let front = libm::exp(a * libm::log(x) - x - libm::lgamma(a));
-    if x < a + 1.0 {
-        // P(a, x) as a series.
-        let (mut term, mut sum, mut n) = (1.0 / a, 1.0 / a, a);
-        while term > sum * 1e-17 {
-            n += 1.0;
-            term *= x / n;
-            sum += term;
-        }
-        return (1.0 - front * sum).clamp(0.0, 1.0);
-    }
-    // Q(a, x) as Lentz's continued fraction.
-    let tiny = 1e-300;
-    let mut b = x + 1.0 - a;
-    let (mut c, mut d) = (1.0 / tiny, 1.0 / b);
-    let mut h = d;
-    for i in 1..10_000 {
-        let i = f64::from(i);
-        let an = -i * (i - a);
-        b += 2.0;
-        d = an * d + b;
-        d = 1.0 / if d.abs() < tiny { tiny } else { d };
-        c = b + an / c;
-        c = if c.abs() < tiny { tiny } else { c };
-        let change = c * d;
-        h *= change;
-        if (change - 1.0).abs() < 1e-15 {
-            break;
-        }
-    }
-    (front * h).clamp(0.0, 1.0)
+    gamma_above(0.5 * df as f64, 0.5 * x)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@
 //! Without a budget records have no weights: a few scoring steps end at the plain solution, with the
 //! robust covariance.
 
+use super::compared::{self, Compared};
 use super::sums::Stage;
 use super::{MEMORY, Recipe, Request, Scouted, Shape, State};
 use crate::data::RawColumn;
@@ -54,7 +55,7 @@ pub(super) const STEPS: u32 = 80;
 /// First and last step, times h.
 const STEP: (f64, f64) = (0.5, 0.1);
 /// H in units of the usual information of a record.
-const CURVATURE: f64 = 1.5;
+pub(super) const CURVATURE: f64 = 1.5;
 /// Newton steps of a run without noise.
 const NEWTON: u32 = 8;
 /// Where Ha = e is missed by more, the coefficient is refused.
@@ -78,11 +79,18 @@ pub(super) enum Part {
     Score,
     /// One of the matrices at x̄.
     Matrix(MatrixSum),
+    /// Predictions of the estimate beside outcomes.
+    Compared,
 }
 
 impl Shape {
     /// Sums of this stage.
     pub(super) fn inference_sums(&self) -> u32 {
+        self.estimating_sums() + u32::from(self.compares)
+    }
+
+    /// Sums of this stage that the estimate needs.
+    fn estimating_sums(&self) -> u32 {
         match (self.inference, self.noised) {
             (false, _) => 0,
             (true, true) => 3,
@@ -92,7 +100,9 @@ impl Shape {
 
     /// What a sum of this stage is, by its number.
     pub(super) fn inference_part(&self, number: u32) -> Part {
-        if number + 1 == self.inference_sums() {
+        if number == self.estimating_sums() {
+            Part::Compared
+        } else if number + 1 == self.estimating_sums() {
             Part::Matrix(MatrixSum::Moment)
         } else if number.is_multiple_of(2) {
             Part::Score
@@ -103,12 +113,20 @@ impl Shape {
 
     /// Share of μ² of this stage.
     pub(super) fn inference_share(&self) -> f64 {
-        if self.inference { SHARES.iter().sum() } else { 0.0 }
+        if self.inference { SHARES.iter().sum::<f64>() + self.comparing() } else { 0.0 }
+    }
+
+    /// Share of μ² with which predictions are compared with outcomes.
+    pub(super) fn comparing(&self) -> f64 {
+        if self.compares { compared::SHARE } else { 0.0 }
     }
 
     /// Share of μ² of one sum of this stage.
     pub(super) fn inference_of(&self, number: u32) -> f64 {
-        SHARES.get(number as usize).copied().unwrap_or(0.0)
+        match SHARES.get(number as usize) {
+            Some(share) => *share,
+            None => self.comparing(),
+        }
     }
 
     /// Share of μ² of one training step.
@@ -204,11 +222,12 @@ impl Recipe {
     }
 
     /// Numbers of a model that this stage adds: how far each kept coefficient's equation is missed,
-    /// and the covariance.
+    /// the covariance, the deviation of residuals, and predictions beside outcomes.
     pub(super) fn inference_len(&self) -> usize {
         let matrices = if self.request.between { 3 } else { 1 };
         if self.request.inference {
-            self.kept_len() + matrices * triangle(self.kept_len())
+            let behind = self.residual_len() + self.compared_len();
+            self.kept_len() + matrices * triangle(self.kept_len()) + behind
         } else {
             0
         }
@@ -262,6 +281,7 @@ impl Recipe {
                 let length = triangle(kept.len());
                 rows.matrix_sum(loss, x, &bounds, matrix, &mut sum[..length]);
             }
+            Part::Compared => self.compare(standard, x, rows, &mut sum[..self.compared_len()]),
         }
     }
 
@@ -336,8 +356,34 @@ impl Recipe {
             Part::Matrix(MatrixSum::Moment) => {
                 let unit = unit(gradient).powi(2);
                 state.moment.iter_mut().zip(mean).for_each(|(kept, new)| *kept = unit * new);
+                if shape.compares {
+                    // Predictions are those of the estimate.
+                    let mut x = vec![0.0; state.x.len()];
+                    self.write_coefficients(state, &mut x);
+                    state.x.copy_from_slice(&x);
+                }
             }
+            Part::Compared => state.compared.copy_from_slice(&mean[..state.compared.len()]),
         }
+    }
+
+    /// The noise of the weighted mean of a sum with this share of μ², in units of what one record
+    /// moves it by.
+    pub(super) fn noise_per(&self, share: f64) -> f64 {
+        self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()))
+    }
+
+    /// The noise of an entry on the diagonal of Ĥ and of Ĵ.
+    pub(super) fn matrix_noise(&self, standard: &[f64]) -> [f64; 2] {
+        if self.request.mu.is_none() {
+            return [0.0; 2];
+        }
+        let (gradient, curvature) = self.bounds(standard);
+        let root = self.request.reach.sqrt();
+        [
+            root * curvature * self.noise_per(SHARES[1]),
+            root * gradient * gradient * self.noise_per(SHARES[2]),
+        ]
     }
 
     /// The estimate on the kept features, how far each one's equation is missed, and its covariance;
@@ -349,15 +395,14 @@ impl Recipe {
     ) -> (DVector<f64>, Vec<f64>, Vec<DMatrix<f64>>) {
         let kept = self.kept(standard);
         let size = kept.len();
-        let (unit, curvature) = self.bounds(standard);
-        let per = |share: f64| self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()));
+        let (unit, _) = self.bounds(standard);
         let reach = self.request.reach;
-        let noise = if self.request.mu.is_some() {
-            // The noise of ḡ, and of an entry on Ĥ's diagonal.
-            (reach * unit * per(state.tally[0]), reach.sqrt() * curvature * per(SHARES[1]))
-        } else {
-            (0.0, 0.0)
+        // The noise of ḡ, and of an entry on Ĥ's diagonal.
+        let of_gradient = match self.request.mu {
+            Some(_) => reach * unit * self.noise_per(state.tally[0]),
+            None => 0.0,
         };
+        let noise = (of_gradient, self.matrix_noise(standard)[0]);
         let hessian = SymmetricEigen::new(symmetric(state.curvature, size));
         let least = (0.5 * noise.1 * (2.0 * size as f64).sqrt()).max(1e-12);
         let inverse = with_eigenvalues(&hessian, |v| 1.0 / v.max(least));
@@ -396,18 +441,35 @@ impl Recipe {
         (&units * (at + step), missed, matrices)
     }
 
-    /// Writes the estimate in place of a model's coefficients, and behind `from` what it is worth.
-    pub(super) fn write_estimate(&self, state: &State<'_>, x: &mut [f64], rest: &mut [f64]) {
+    /// Writes the estimate in place of a model's coefficients; how far each is missed, and matrices.
+    fn write_coefficients(
+        &self,
+        state: &State<'_>,
+        x: &mut [f64],
+    ) -> (Vec<f64>, Vec<DMatrix<f64>>) {
         let (estimate, missed, matrices) = self.estimate(state.standard, state);
         // What is not estimated stays as it began: reference levels, and the offset.
         self.start(state.standard, x);
         let kept = self.kept(state.standard);
         kept.iter().zip(estimate.iter()).for_each(|(&l, e)| x[l] = *e);
-        let size = kept.len();
+        (missed, matrices)
+    }
+
+    /// Writes the estimate in place of a model's coefficients, and behind `from` what it is worth.
+    pub(super) fn write_estimate(&self, state: &State<'_>, x: &mut [f64], rest: &mut [f64]) {
+        let (missed, matrices) = self.write_coefficients(state, x);
+        let size = missed.len();
         rest[..size].copy_from_slice(&missed);
         let upper = || (0..size).flat_map(|a| (a..size).map(move |b| (a, b)));
         let numbers = matrices.iter().flat_map(|m| upper().map(|place| m[place]));
-        rest[size..].iter_mut().zip(numbers).for_each(|(out, number)| *out = number);
+        let (rest, compared) = rest.split_at_mut(rest.len() - self.compared_len());
+        compared.copy_from_slice(state.compared);
+        let end = rest.len() - self.residual_len();
+        let (matrices, residual) = rest[size..].split_at_mut(end - size);
+        matrices.iter_mut().zip(numbers).for_each(|(out, number)| *out = number);
+        if let [deviation] = residual {
+            *deviation = self.residual_deviation(state);
+        }
     }
 }
 
@@ -423,6 +485,11 @@ pub struct Estimated {
     pub covariance: DMatrix<f64>,
     /// How they vary between sites, where that was asked for.
     pub between: Option<BetweenSites>,
+    /// The deviation of residuals in units of the label's, where the loss has such and noise does
+    /// not hide it.
+    pub residual: Option<f64>,
+    /// Predictions beside outcomes, where that was asked for.
+    pub compared: Option<Compared>,
 }
 
 /// How coefficients vary between sites.
@@ -450,7 +517,12 @@ impl Scouted {
         let from = recipe.request.layout.standard_len() + recipe.coefficients() + 1;
         let rest = model.get(from..from + recipe.inference_len()).filter(|_| self.infers())?;
         let kept = recipe.kept(self.split(model).0);
-        let (missed, upper) = rest.split_at(kept.len());
+        let (missed, rest) = rest.split_at(kept.len());
+        let (rest, compared) = rest.split_at(rest.len() - recipe.compared_len());
+        let (standard, x) = self.split(model);
+        let compared = self.compared(standard, x, compared);
+        let (upper, residual) = rest.split_at(rest.len() - recipe.residual_len());
+        let residual = residual.first().copied().filter(|d| *d > 0.0);
         let matrix = |upper: &[f64]| {
             let mut matrix = DMatrix::zeros(kept.len(), kept.len());
             let places = (0..kept.len()).flat_map(|a| (a..kept.len()).map(move |b| (a, b)));
@@ -469,7 +541,7 @@ impl Scouted {
         let covariance = matrix(covariance);
         let known = upper.iter().all(|v| v.is_finite()) && upper.first().is_some_and(|v| *v > 0.0);
         let missed = missed.to_vec();
-        known.then_some(Estimated { kept, missed, covariance, between })
+        known.then_some(Estimated { kept, missed, covariance, between, residual, compared })
     }
 
     /// What the same study finds without noise, as agents would hold it: for simulations, whose
@@ -532,7 +604,10 @@ impl Scouted {
         let records = local.mean_loss().expect("only records have columns");
         let rows = records.under(standard).expect("scouted records are raw");
         let (part, at) = match stage {
-            Stage::Infer(number) => (self.shape.inference_part(number), mean),
+            Stage::Infer(number) => match self.shape.inference_part(number) {
+                Part::Compared => (Part::Compared, x),
+                part => (part, mean),
+            },
             _ => (Part::Score, x),
         };
         self.recipe.sum_for_inference(part, standard, at, &rows, step);
