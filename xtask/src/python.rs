@@ -147,7 +147,8 @@ impl Room {
         let built = succeeds(self.python().args(INSTALL).arg("maturin>=1.9,<2"))
             && succeeds(
                 self.python()
-                    .args(["-m", "maturin", "build", "--quiet", "--release", "--out"])
+                    .args(["-m", "maturin", "build", "--quiet", "--release"])
+                    .args(["--compression-level", "9", "--out"])
                     .arg(&wheels),
             );
         let files =

@@ -337,6 +337,14 @@ pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<St
             test.column, test.statistic, test.df
         );
     }
+    if let Some(calibration) = &inference.calibration {
+        let (header, rows) = calibration.rows(inference.level);
+        let mut table = table::plain(&header.iter().map(String::as_str).collect::<Vec<_>>(), 1);
+        rows.into_iter().for_each(|row| {
+            table.add_row(row);
+        });
+        text += &format!("\n{}{}\n", table::text(&table), calibration.verdict());
+    }
     let refused: Vec<_> =
         inference.coefficients.iter().filter_map(|c| c.refused.as_ref()).collect();
     if let Some(why) = refused.first() {

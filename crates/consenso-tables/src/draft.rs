@@ -45,6 +45,8 @@ const MOST_CLASSES: usize = 20;
 const ENOUGH: u64 = 20;
 /// Words among numbers are listed up to here.
 const MOST_WORDS: usize = 20;
+/// Years of school, children, stays: what is counted about a person hardly exceeds this.
+const MOST_COUNTED: f64 = 30.0;
 /// What is missing in a text column too, whatever else is in it.
 const PLAIN_MISSING: [&str; 7] = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL"];
 
@@ -293,6 +295,12 @@ impl<'a> Merged<'a> {
         self.files.iter().all(|cells| cells.whole)
     }
 
+    /// Whether these are whole numbers from nought to [`MOST_COUNTED`].
+    fn counts(&self) -> bool {
+        let small = |(min, max): (f64, f64)| min >= 0.0 && max <= MOST_COUNTED;
+        self.words.is_empty() && self.whole() && self.range().is_some_and(small)
+    }
+
     /// Whether there are at most so many words.
     fn few_words(&self, most: usize) -> bool {
         !self.more_words && self.words.len() <= most
@@ -420,7 +428,16 @@ impl Drafter<'_> {
             return (Column::new(name, Kind::Ignored), None);
         }
         if let Some(whose) = whose(name, &cells) {
-            return (self.of_somebody(name, &cells, &whose), None);
+            match self.site.clone().filter(|site| site != name && matches!(whose, Whose::Site)) {
+                Some(site) if cells.counts() => self.warn(
+                    name,
+                    &format!(
+                        "is called as sites are, but {site:?} names them and these are small whole numbers, as of years or stays: drafted \
+                         as something to learn from; if they number sites, write kind = \"ignored\""
+                    ),
+                ),
+                _ => return (self.of_somebody(name, &cells, &whose), None),
+            }
         }
         if let Some(why) = identifier(name, &cells) {
             self.warn(
@@ -955,6 +972,14 @@ mod tests {
         let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &options).expect("valid");
         let warnings = draft.warnings().join("\n");
         assert!(warnings.contains("column \"site\": names 4 sites"), "{warnings}");
+        let other = "column \"school\": is called as sites are, but \"site\" names them";
+        assert!(warnings.contains(other), "{warnings}");
+        let school = draft.schema().columns().iter().find(|c| c.name == "school");
+        assert!(matches!(school.unwrap().kind, Kind::Numeric { .. }), "{school:?}");
+        // Numbers of schools are no years.
+        let text = text.replace("\n8,", "\n139,");
+        let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &options).expect("valid");
+        let warnings = draft.warnings().join("\n");
         let other = "column \"school\": seems to name sites, as \"site\" does";
         assert!(warnings.contains(other), "{warnings}");
     }

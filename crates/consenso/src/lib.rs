@@ -127,9 +127,9 @@ pub mod queries {
 /// Models as files, what they predict and how good they are.
 pub mod model {
     pub use consenso_engine::model::{
-        AgentModel, Answer, BetweenSites, CalibrationBin, ClaimNote, Coefficient, Estimate,
-        Inference, Inferred, Metrics, Model, ModelError, Origin, Prediction, SurvivalPoint,
-        TableFormat, WaldTest,
+        AgentModel, Answer, BetweenSites, Calibration, CalibrationBin, ClaimNote, Coefficient,
+        Estimate, Inference, Inferred, Metrics, Model, ModelError, Origin, OutcomeBin, Prediction,
+        SurvivalPoint, TableFormat, WaldTest,
     };
 }
 

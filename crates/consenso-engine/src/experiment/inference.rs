@@ -5,8 +5,11 @@ use super::run::Trained;
 use super::spec::ExperimentSpec;
 use crate::config_error::ConfigError;
 use crate::data::{Encoder, Kind, RawColumn, RawLayout, Schema, Task};
-use crate::model::{Found, Inference, Spread};
+use crate::model::{
+    Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
+};
 use crate::problem::Loss;
+use crate::protocol::scouted::Compared;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
 use nalgebra::{DMatrix, DVector};
@@ -23,6 +26,15 @@ pub struct InferenceSpec {
     /// wrong), or `"model"`, the information of a likelihood, which is narrower where it is right.
     #[serde(default, skip_serializing_if = "Covariance::is_robust")]
     pub covariance: Covariance,
+    /// Whether predictions are compared with outcomes, in five bins of predictions: a release of its
+    /// own, with a twentieth of the budget.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub calibration: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What the sampling error of coefficients is taken from.
@@ -49,7 +61,7 @@ fn usual_level() -> f64 {
 
 impl Default for InferenceSpec {
     fn default() -> Self {
-        Self { level: usual_level(), covariance: Covariance::Robust }
+        Self { level: usual_level(), covariance: Covariance::Robust, calibration: false }
     }
 }
 
@@ -62,6 +74,12 @@ pub(super) fn asked(spec: &ExperimentSpec, loss: Loss) -> Option<InferenceSpec> 
 impl InferenceSpec {
     /// Refuses what has no standard errors.
     pub(super) fn check(&self, loss: Loss, balanced: bool) -> Result<(), ConfigError> {
+        if self.calibration && loss.proportional().is_some() {
+            return Err(ConfigError::at(
+                "calibration",
+                "times and ordered classes have several predictions each: leave calibration out, metrics has theirs on test records",
+            ));
+        }
         if !(self.level > 0.5 && self.level < 1.0) {
             let why = format!("{} must lie between 0.5 and 1, such as 0.95", self.level);
             return Err(ConfigError::at("level", why));
@@ -145,6 +163,13 @@ impl Experiment {
         let mut inference = Inference::of(spec.level, found, rows);
         inference.times = ends;
         inference.residual_sd = estimated.residual.map(|deviation| deviation * scale);
+        if let Some(compared) = &estimated.compared {
+            let known = self.loss_under(Some(standard));
+            let deviation = estimated.residual.unwrap_or(1.0);
+            let start = moved(layout, standard, &vec![0.0; layout.features() + 1]);
+            let of = OutcomeScale { loss: known, deviation, scale, start };
+            inference.calibration = Some(calibration(compared, &of, spec.level));
+        }
         inference.notes = notes(&encoder, kept, self.facts.agents, loss);
         if estimated.between.is_some() {
             inference.notes.push(
@@ -193,6 +218,74 @@ impl Experiment {
             _ => None,
         }
     }
+}
+
+/// What margins of standardised records predict.
+struct OutcomeScale {
+    loss: Loss,
+    /// The deviation of residuals, where labels are standardised.
+    deviation: f64,
+    /// A label is `start` and so many times a standardised one.
+    scale: f64,
+    start: f64,
+}
+
+impl OutcomeScale {
+    /// The prediction of a margin.
+    fn mean(&self, margin: f64) -> f64 {
+        match self.loss {
+            loss if loss.is_logistic() => crate::model::probability(margin),
+            Loss::Ridge { .. } | Loss::Huber { .. } => self.start + self.scale * margin,
+            loss => loss.mean(margin),
+        }
+    }
+
+    /// How outcomes vary around the prediction of a margin, in the units of their sums.
+    fn variance(&self, margin: f64) -> f64 {
+        let mean = self.mean(margin);
+        match self.loss {
+            Loss::Ridge { .. } | Loss::Huber { .. } => self.deviation * self.deviation,
+            Loss::NegativeBinomial { dispersion, .. } => {
+                mean + dispersion.unwrap_or(0.0) * mean * mean
+            }
+            Loss::Gamma { dispersion, .. } => (dispersion * mean).powi(2),
+            Loss::Poisson { .. } => mean,
+            _ => mean * (1.0 - mean),
+        }
+    }
+}
+
+/// Bins whose noised share of the records is below so many deviations of its noise say nothing.
+const LEAST_SHARE: f64 = 3.0;
+
+/// Outcomes less predictions in every bin, with intervals that hold sampling error and noise: of the
+/// quotient of two noised sums, to first order.
+fn calibration(found: &Compared, of: &OutcomeScale, level: f64) -> Calibration {
+    let reach = normal_quantile(0.5 + 0.5 * level);
+    let (mut statistic, mut df) = (0.0, 0);
+    let mut bins = Vec::with_capacity(found.shares.len());
+    for (bin, (&share, &sum)) in found.shares.iter().zip(&found.differences).enumerate() {
+        let mut one = OutcomeBin {
+            from: bin.checked_sub(1).map(|end| of.mean(found.ends[end])),
+            to: found.ends.get(bin).map(|end| of.mean(*end)),
+            share: share.clamp(0.0, 1.0),
+            ..OutcomeBin::default()
+        };
+        if share > (LEAST_SHARE * found.noise.0).max(1e-9) {
+            let off = sum / share;
+            let sampling = found.sampling * share * of.variance(found.middles[bin]);
+            let noise = found.noise.1.powi(2) + (off * found.noise.0).powi(2);
+            let error = (sampling + noise).sqrt() / share;
+            statistic += (off / error).powi(2);
+            df += 1;
+            one.difference = Some(of.scale * off);
+            one.low = Some(of.scale * (off - reach * error));
+            one.high = Some(of.scale * (off + reach * error));
+        }
+        bins.push(one);
+    }
+    let p = (df > 0).then(|| chi_squared_above(statistic, df));
+    Calibration { bins, statistic, df, p }
 }
 
 /// Whether e to a coefficient is a ratio of odds, rates or hazards.
@@ -708,6 +801,67 @@ mod tests {
         }
     }
 
+    /// Predictions beside outcomes: without noise they are those of the records, one by one; under
+    /// noise their release is in the claim, and a model that is right is not found wrong.
+    #[test]
+    fn predictions_are_compared_with_outcomes() {
+        let golden = golden();
+        for fit in ["logistic", "poisson", "ridge"] {
+            let objective = format!("loss = \"{fit}\"");
+            let plain = checked(fit, &objective, "calibration = true", 1).unwrap();
+            let model = self::model(&plain);
+            let found = model.inference.as_ref().unwrap().calibration.clone().unwrap();
+            assert_eq!((found.bins.len(), found.df), (5, 5));
+            let whole: f64 = found.bins.iter().map(|b| b.share).sum();
+            assert!((whole - 1.0).abs() < 1e-9, "{found:?}");
+            // By hand, from predictions and labels; ends of bins are predictions.
+            let bins = by_hand(&model, &golden, fit, &found);
+            for (bin, (share, off)) in found.bins.iter().zip(bins) {
+                assert!((bin.share - share).abs() < 1e-9, "{fit}: {bin:?} {share}");
+                let got = bin.difference.unwrap();
+                // What is more than three deviations off counts as three.
+                let most = if fit == "logistic" { 1e-9 } else { 0.02 };
+                assert!((got - off).abs() < most, "{fit}: {bin:?} {off}");
+                assert!(bin.low.unwrap() < got && got < bin.high.unwrap());
+            }
+            let budget = "calibration = true\n[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+            let noised = checked(fit, &objective, budget, 20).unwrap();
+            let claim = noised.claim(0).unwrap();
+            assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
+            let said = claim.caveats.join(" ");
+            assert!(said.contains("5 % compares predictions with outcomes"), "{said}");
+            let found = self::model(&noised).inference.unwrap().calibration.unwrap();
+            assert!(found.p.unwrap() > 1e-6 && found.df >= 3, "{fit}: {found:?}");
+        }
+        let said = checked("gamma", "loss = \"hazards\"", "calibration = true", 1);
+        assert!(said.is_err());
+    }
+
+    /// The share of the records and the mean of labels less predictions in every bin.
+    fn by_hand(
+        model: &Model,
+        golden: &serde_json::Value,
+        fit: &str,
+        found: &Calibration,
+    ) -> Vec<(f64, f64)> {
+        let labels = golden["fits"][fit]["labels"].as_array().unwrap();
+        let records = encoded(model, if fit == "logistic" { "as classes" } else { fit });
+        let answers = model.answers(&records, &model.weights, 0.5).unwrap();
+        let mut bins = vec![(0.0, 0.0); found.bins.len()];
+        for (answer, label) in answers.iter().zip(labels) {
+            let mean = match (&answer.prediction, answer.probabilities.first()) {
+                (_, Some(p)) => *p,
+                (crate::model::Prediction::Number(number), None) => *number,
+                _ => unreachable!("a class without a probability"),
+            };
+            let bin = found.bins.iter().filter(|b| b.from.is_some_and(|end| mean >= end)).count();
+            bins[bin].0 += 1.0;
+            bins[bin].1 += label.as_f64().unwrap() - mean;
+        }
+        let all = labels.len() as f64;
+        bins.into_iter().map(|(count, sum)| (count / all, sum / count)).collect()
+    }
+
     /// Where noise rules the curvature nothing is said, and the number is.
     #[test]
     fn too_much_noise_is_refused_with_the_number() {
@@ -741,12 +895,16 @@ mod tests {
     /// The records of `glm.json` as a model encodes them, with the labels of a fit.
     fn encoded(model: &Model, fit: &str) -> crate::data::Records {
         let golden = golden();
+        let (classes, fit) =
+            (fit == "as classes", if fit == "as classes" { "logistic" } else { fit });
         let years = fit == "exposure";
         let mut table = String::from(if years { "exposure," } else { "" });
         table += "age,dose,ward,sex,y\n";
         for (j, y) in golden["fits"][fit]["labels"].as_array().unwrap().iter().enumerate() {
             let text = |column: &str| golden[column][j].as_str().unwrap();
             let (age, dose) = (&golden["age"][j], &golden["dose"][j]);
+            let word = if *y == 1 { "yes" } else { "no" }.to_owned();
+            let y = if classes { word } else { y.to_string() };
             if years {
                 write!(table, "{},", golden["exposure"][j]).unwrap();
             }

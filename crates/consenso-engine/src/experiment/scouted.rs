@@ -13,7 +13,9 @@ use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
 use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
+use crate::problem::{
+    Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
+};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
@@ -83,6 +85,7 @@ fn plan_staged(
         inference: false,
         model_based: false,
         between: false,
+        compares: false,
         looks: None,
     };
     let scout = Scouted::plan(&request, context.terms.counts, graphs)?;
@@ -232,6 +235,12 @@ pub(super) fn plan(
         None => None,
     };
     let asked = super::inference::asked(context.spec, context.terms.objective.loss);
+    if asked.is_some_and(|a| a.calibration) && context.person > 1 {
+        return Err(ConfigError::at(
+            "inference",
+            "calibration counts records and not persons: leave calibration out where a person may have several records",
+        ));
+    }
     let request = Request {
         layout: Arc::clone(layout),
         loss: context.terms.objective.loss,
@@ -245,6 +254,7 @@ pub(super) fn plan(
         steps: rounds,
         inference: asked.is_some(),
         model_based: asked.is_some_and(|a| a.covariance == Covariance::Model),
+        compares: asked.is_some_and(|a| a.calibration),
         between: asked.is_some() && context.spec.models.is_personal(),
         looks: None,
     };
@@ -355,6 +365,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         inference: false,
         model_based: false,
         between: false,
+        compares: false,
         looks: None,
         pairwise: None,
     };
@@ -418,7 +429,7 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(|l| l.records());
+    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records);
     let rows = raw().map(Records::len).sum();
     let all = Records::gathered(rows, raw().map(|records| layout.encode(standard, records)));
     LocalObjective::new(
@@ -1018,7 +1029,7 @@ mod tests {
         }
     }
 
-    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that
+    /// Attacks algorithms behind a scouting stage, one with a private memory, one that
     /// solves problems; rows that are as long as they can be.
     #[test]
     fn an_audit_of_staged_algorithms_stays_below_the_claim() {
@@ -1323,7 +1334,7 @@ mod tests {
         tend_to_no_privacy(([200, 700, 2_000, 6_000], 5), &budgets, &tasks);
     }
 
-    /// The same with fewer records and budgets, for every build.
+    /// Fewer records and budgets, for every build.
     #[test]
     fn few_models_tend_to_those_without_privacy() {
         let tasks = [("binary", 0.003, 0.02), ("six", 0.01, 0.03), ("regression", 0.01, 0.03)];

@@ -23,9 +23,92 @@ pub struct Inference {
     /// and `huber` losses alone, and where noise does not hide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual_sd: Option<f64>,
+    /// Predictions beside outcomes, where the study asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// What a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// How far outcomes are from what the model predicts, in bins of predictions: a noised release of
+/// the records it was trained on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Bins by increasing prediction.
+    pub bins: Vec<OutcomeBin>,
+    /// The sum of the squares of the differences over their standard errors.
+    pub statistic: f64,
+    /// In how many bins there is something to say.
+    pub df: usize,
+    /// The p-value of the hypothesis that predictions are right in all bins.
+    pub p: Option<f64>,
+}
+
+/// Records whose prediction lies between two numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OutcomeBin {
+    /// The smallest prediction; open in the first bin.
+    pub from: Option<f64>,
+    /// The largest prediction; open in the last bin.
+    pub to: Option<f64>,
+    /// The share of all records, noised.
+    pub share: f64,
+    /// The mean of outcomes less that of predictions; absent where there are too few records beside
+    /// the noise.
+    pub difference: Option<f64>,
+    /// The lower end of its interval, at the level of the coefficients'.
+    pub low: Option<f64>,
+    /// The upper end of its interval.
+    pub high: Option<f64>,
+}
+
+impl Calibration {
+    /// Returns the header and the rows of a table of the bins, as text.
+    #[must_use]
+    pub fn rows(&self, level: f64) -> (Vec<String>, Vec<Vec<String>>) {
+        let level = format!("{:.4}", 100.0 * level);
+        let level = level.trim_end_matches('0').trim_end_matches('.');
+        let header = ["predicted", "records", "observed less predicted"].map(str::to_owned);
+        let header = header.into_iter().chain([format!("{level} % interval")]).collect();
+        let row = |bin: &OutcomeBin| {
+            let error = bin.low.zip(bin.high).map_or(0.0, |(low, high)| (high - low) / 4.0);
+            let digits = super::table::decimals(error);
+            let number = |v: f64| format!("{v:.digits$}");
+            let range = match (bin.from, bin.to) {
+                (None, Some(to)) => format!("below {}", number(to)),
+                (Some(from), None) => format!("{} and above", number(from)),
+                (Some(from), Some(to)) => format!("{} to {}", number(from), number(to)),
+                (None, None) => "all".to_owned(),
+            };
+            let signed = |v: f64| format!("{v:+.digits$}");
+            let interval = bin.low.zip(bin.high);
+            vec![
+                range,
+                format!("{:.0} %", 100.0 * bin.share),
+                bin.difference.map_or_else(|| "too few to tell".to_owned(), signed),
+                interval.map_or_else(
+                    || "–".to_owned(),
+                    |(low, high)| format!("{} to {}", signed(low), signed(high)),
+                ),
+            ]
+        };
+        (header, self.bins.iter().map(row).collect())
+    }
+
+    /// Says whether predictions can be told from outcomes.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let Some(p) = self.p else {
+            return "noise leaves nothing to say of predictions beside outcomes".to_owned();
+        };
+        let p = if p < 0.001 { "< 0.001".to_owned() } else { format!("= {p:.3}") };
+        format!(
+            "predictions beside outcomes: χ² = {:.2} on {} degrees of freedom, p {p}; of this model as it was released, from a noised \
+             count of the records it was trained on",
+            self.statistic, self.df
+        )
+    }
 }
 
 /// One coefficient with its uncertainty.

@@ -26,10 +26,11 @@ mod survival;
 mod table;
 
 pub(crate) use inference::Found;
-pub(crate) use inference::Spread;
 pub use inference::{
-    BetweenSites, Estimate, Inference, SurvivalPoint, WaldTest, chi_squared_above,
+    BetweenSites, Calibration, Estimate, Inference, OutcomeBin, SurvivalPoint, WaldTest,
+    chi_squared_above,
 };
+pub(crate) use inference::{Spread, normal_quantile};
 pub use metrics::{CalibrationBin, Metrics, probability, softmax};
 pub(crate) use metrics::{best_class, margin_of};
 pub use npz::{Array, npz};

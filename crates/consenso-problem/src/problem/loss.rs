@@ -438,6 +438,17 @@ impl Loss {
         by_loss!(self, loss => loss.mean(margin), _classes => margin)
     }
 
+    /// A record's outcome less what its margin predicts: the outcome of two classes is 1 for the
+    /// positive one and 0 for the other.
+    pub fn outcome_less_mean(&self, margin: f64, label: f64) -> f64 {
+        let outcome = if label > 0.0 { 1.0 } else { 0.0 };
+        match self {
+            loss if loss.is_logistic() => outcome - 1.0 / (1.0 + libm::exp(-margin)),
+            loss if loss.is_binary() => outcome - loss.mean(margin),
+            loss => label - loss.mean(margin),
+        }
+    }
+
     /// The margin that predicts `mean`.
     #[must_use]
     pub fn margin_of(&self, mean: f64) -> f64 {

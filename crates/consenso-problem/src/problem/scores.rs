@@ -209,6 +209,28 @@ impl Standardised {
     }
 }
 
+impl Standardised {
+    /// By bin of the scores zᵀx, which end at `ends`, two numbers: how many records there are, and
+    /// their outcomes less what x predicts, in units of `unit` and cut to ±1 each; both over √2, so
+    /// that one record adds a vector that is at most one long.
+    pub fn outcomes_sum(&self, loss: Loss, x: &[f64], ends: &[f64], unit: f64, sum: &mut [f64]) {
+        sum.fill(0.0);
+        let records = &self.records;
+        let mut margins = vec![0.0; records.len()];
+        kernel::all_margins(records.layout(), x, &mut margins);
+        // A little less, so that a record's vector is no longer than one as computed.
+        let one = std::f64::consts::FRAC_1_SQRT_2 * (1.0 - 4.0 * f64::EPSILON);
+        for (&margin, &label) in margins.iter().zip(records.labels()) {
+            let off = (loss.outcome_less_mean(margin, label) / unit).clamp(-1.0, 1.0);
+            let bin = ends.iter().filter(|end| margin >= **end).count();
+            if off.is_finite() && margin.is_finite() {
+                sum[2 * bin] += one;
+                sum[2 * bin + 1] += one * off;
+            }
+        }
+    }
+}
+
 /// A record with several intercepts: its kept columns, its derivatives, and its weight.
 struct OfSeveral<'a> {
     z: &'a [f64],
@@ -474,7 +496,29 @@ mod tests {
         }
     }
 
-    /// The same of losses with several intercepts, whatever a record, the model and the label are.
+    /// Replacing a record moves the outcomes in bins by at most √2, whatever it is.
+    #[test]
+    fn one_record_moves_outcomes_by_the_root_of_two() {
+        let rows = [[2.5, -2.5, 1.0], [-0.1, 0.2, 1.0], [1e150, 1.0, 1.0], [9.0, -0.1, 1.0]];
+        for (loss, labels) in LOSSES {
+            let mut made: Vec<Vec<f64>> = vec![vec![0.0; 10]];
+            for (row, label) in rows.into_iter().flat_map(|r| labels.map(|y| (r, y))) {
+                let mut records = Records::with_capacity(3, 1);
+                records.push(&row, label);
+                let mut sum = vec![0.0; 10];
+                let rows = Standardised::new(records);
+                let ends = [-1.0, -0.2, 0.2, 1.0];
+                rows.outcomes_sum(loss, &[0.3, -0.2, 0.1], &ends, 2.0, &mut sum);
+                assert!(kernel::norm(&sum) <= 1.0, "{loss:?} {sum:?}");
+                made.push(sum);
+            }
+            let apart =
+                |a: &Vec<f64>| made.iter().map(|b| kernel::distance(a, b)).fold(0.0, f64::max);
+            assert!(made.iter().map(apart).fold(0.0, f64::max) <= 2f64.sqrt(), "{loss:?}");
+        }
+    }
+
+    /// Losses with several intercepts, whatever a record, the model and the label are.
     #[test]
     fn one_record_of_several_intercepts_moves_scores_by_two_and_matrices_by_the_root_of_two() {
         let rows = [[2.5, -2.5, 1.0], [-2.5, 2.5, 1.0], [1e150, 1.0, 1.0], [9.0, -0.1, 1.0]];

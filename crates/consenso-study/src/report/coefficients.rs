@@ -22,6 +22,7 @@ pub(super) fn section(record: &Record) -> String {
         let _ = write!(html, "<h3>{}</h3>\n{}", escape(&algorithm.label), table(estimates));
         html += &forest(estimates, &algorithm.label);
         html += &survival(estimates, &algorithm.label);
+        html += &calibration(&estimates.found);
         for note in &estimates.found.notes {
             let _ = writeln!(html, "<p class=\"sub\">{}.</p>", escape(note));
         }
@@ -29,8 +30,15 @@ pub(super) fn section(record: &Record) -> String {
     html
 }
 
-fn table(estimates: &Estimates) -> String {
-    let Some((header, rows)) = estimates.table.split_first() else { return String::new() };
+/// Predictions beside outcomes, where the study asked for it.
+fn calibration(found: &Inference) -> String {
+    let Some(calibration) = &found.calibration else { return String::new() };
+    let (header, rows) = calibration.rows(found.level);
+    let table = table_of(&header, &rows, "Predictions beside outcomes");
+    format!("{table}<p class=\"sub\">{}.</p>\n", escape(&calibration.verdict()))
+}
+
+fn table_of(header: &[String], rows: &[Vec<String>], name: &str) -> String {
     let heads: String =
         header.iter().map(|h| format!("<th scope=\"col\">{}</th>", escape(h))).collect();
     let mut body = String::new();
@@ -39,10 +47,15 @@ fn table(estimates: &Estimates) -> String {
         let cells: String = cells.iter().map(|c| format!("<td>{}</td>", escape(c))).collect();
         let _ = writeln!(body, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(name));
     }
-    let mut html = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"Regression table\" tabindex=\"0\">\n<table class=\"results\">\n\
+    format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\">\n<table class=\"results\">\n\
          <thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
-    );
+    )
+}
+
+fn table(estimates: &Estimates) -> String {
+    let Some((header, rows)) = estimates.table.split_first() else { return String::new() };
+    let mut html = table_of(header, rows, "Regression table");
     for test in &estimates.found.tests {
         let p = if test.p < 0.001 { "&lt; 0.001".into() } else { format!("= {:.3}", test.p) };
         let _ = writeln!(

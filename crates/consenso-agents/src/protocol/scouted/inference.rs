@@ -36,6 +36,7 @@
 //! Without a budget records have no weights: a few scoring steps end at the plain solution, with the
 //! robust covariance.
 
+use super::compared::{self, Compared};
 use super::sums::Stage;
 use super::{MEMORY, Recipe, Request, Scouted, Shape, State};
 use crate::data::RawColumn;
@@ -78,11 +79,18 @@ pub(super) enum Part {
     Score,
     /// One of the matrices at x̄.
     Matrix(MatrixSum),
+    /// Predictions of the estimate beside outcomes.
+    Compared,
 }
 
 impl Shape {
     /// Sums of this stage.
     pub(super) fn inference_sums(&self) -> u32 {
+        self.estimating_sums() + u32::from(self.compares)
+    }
+
+    /// Sums of this stage that the estimate needs.
+    fn estimating_sums(&self) -> u32 {
         match (self.inference, self.noised) {
             (false, _) => 0,
             (true, true) => 3,
@@ -92,7 +100,9 @@ impl Shape {
 
     /// What a sum of this stage is, by its number.
     pub(super) fn inference_part(&self, number: u32) -> Part {
-        if number + 1 == self.inference_sums() {
+        if number == self.estimating_sums() {
+            Part::Compared
+        } else if number + 1 == self.estimating_sums() {
             Part::Matrix(MatrixSum::Moment)
         } else if number.is_multiple_of(2) {
             Part::Score
@@ -103,12 +113,20 @@ impl Shape {
 
     /// Share of μ² of this stage.
     pub(super) fn inference_share(&self) -> f64 {
-        if self.inference { SHARES.iter().sum() } else { 0.0 }
+        if self.inference { SHARES.iter().sum::<f64>() + self.comparing() } else { 0.0 }
+    }
+
+    /// Share of μ² with which predictions are compared with outcomes.
+    pub(super) fn comparing(&self) -> f64 {
+        if self.compares { compared::SHARE } else { 0.0 }
     }
 
     /// Share of μ² of one sum of this stage.
     pub(super) fn inference_of(&self, number: u32) -> f64 {
-        SHARES.get(number as usize).copied().unwrap_or(0.0)
+        match SHARES.get(number as usize) {
+            Some(share) => *share,
+            None => self.comparing(),
+        }
     }
 
     /// Share of μ² of one training step.
@@ -204,11 +222,12 @@ impl Recipe {
     }
 
     /// Numbers of a model that this stage adds: how far each kept coefficient's equation is missed,
-    /// the covariance, and the deviation of residuals.
+    /// the covariance, the deviation of residuals, and predictions beside outcomes.
     pub(super) fn inference_len(&self) -> usize {
         let matrices = if self.request.between { 3 } else { 1 };
         if self.request.inference {
-            self.kept_len() + matrices * triangle(self.kept_len()) + self.residual_len()
+            let behind = self.residual_len() + self.compared_len();
+            self.kept_len() + matrices * triangle(self.kept_len()) + behind
         } else {
             0
         }
@@ -262,6 +281,7 @@ impl Recipe {
                 let length = triangle(kept.len());
                 rows.matrix_sum(loss, x, &bounds, matrix, &mut sum[..length]);
             }
+            Part::Compared => self.compare(standard, x, rows, &mut sum[..self.compared_len()]),
         }
     }
 
@@ -336,13 +356,20 @@ impl Recipe {
             Part::Matrix(MatrixSum::Moment) => {
                 let unit = unit(gradient).powi(2);
                 state.moment.iter_mut().zip(mean).for_each(|(kept, new)| *kept = unit * new);
+                if shape.compares {
+                    // Predictions are those of the estimate.
+                    let mut x = vec![0.0; state.x.len()];
+                    self.write_coefficients(state, &mut x);
+                    state.x.copy_from_slice(&x);
+                }
             }
+            Part::Compared => state.compared.copy_from_slice(&mean[..state.compared.len()]),
         }
     }
 
     /// The noise of the weighted mean of a sum with this share of μ², in units of what one record
     /// moves it by.
-    fn noise_per(&self, share: f64) -> f64 {
+    pub(super) fn noise_per(&self, share: f64) -> f64 {
         self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()))
     }
 
@@ -414,17 +441,29 @@ impl Recipe {
         (&units * (at + step), missed, matrices)
     }
 
-    /// Writes the estimate in place of a model's coefficients, and behind `from` what it is worth.
-    pub(super) fn write_estimate(&self, state: &State<'_>, x: &mut [f64], rest: &mut [f64]) {
+    /// Writes the estimate in place of a model's coefficients; how far each is missed, and matrices.
+    fn write_coefficients(
+        &self,
+        state: &State<'_>,
+        x: &mut [f64],
+    ) -> (Vec<f64>, Vec<DMatrix<f64>>) {
         let (estimate, missed, matrices) = self.estimate(state.standard, state);
         // What is not estimated stays as it began: reference levels, and the offset.
         self.start(state.standard, x);
         let kept = self.kept(state.standard);
         kept.iter().zip(estimate.iter()).for_each(|(&l, e)| x[l] = *e);
-        let size = kept.len();
+        (missed, matrices)
+    }
+
+    /// Writes the estimate in place of a model's coefficients, and behind `from` what it is worth.
+    pub(super) fn write_estimate(&self, state: &State<'_>, x: &mut [f64], rest: &mut [f64]) {
+        let (missed, matrices) = self.write_coefficients(state, x);
+        let size = missed.len();
         rest[..size].copy_from_slice(&missed);
         let upper = || (0..size).flat_map(|a| (a..size).map(move |b| (a, b)));
         let numbers = matrices.iter().flat_map(|m| upper().map(|place| m[place]));
+        let (rest, compared) = rest.split_at_mut(rest.len() - self.compared_len());
+        compared.copy_from_slice(state.compared);
         let end = rest.len() - self.residual_len();
         let (matrices, residual) = rest[size..].split_at_mut(end - size);
         matrices.iter_mut().zip(numbers).for_each(|(out, number)| *out = number);
@@ -449,6 +488,8 @@ pub struct Estimated {
     /// The deviation of residuals in units of the label's, where the loss has such and noise does
     /// not hide it.
     pub residual: Option<f64>,
+    /// Predictions beside outcomes, where that was asked for.
+    pub compared: Option<Compared>,
 }
 
 /// How coefficients vary between sites.
@@ -477,6 +518,9 @@ impl Scouted {
         let rest = model.get(from..from + recipe.inference_len()).filter(|_| self.infers())?;
         let kept = recipe.kept(self.split(model).0);
         let (missed, rest) = rest.split_at(kept.len());
+        let (rest, compared) = rest.split_at(rest.len() - recipe.compared_len());
+        let (standard, x) = self.split(model);
+        let compared = self.compared(standard, x, compared);
         let (upper, residual) = rest.split_at(rest.len() - recipe.residual_len());
         let residual = residual.first().copied().filter(|d| *d > 0.0);
         let matrix = |upper: &[f64]| {
@@ -497,7 +541,7 @@ impl Scouted {
         let covariance = matrix(covariance);
         let known = upper.iter().all(|v| v.is_finite()) && upper.first().is_some_and(|v| *v > 0.0);
         let missed = missed.to_vec();
-        known.then_some(Estimated { kept, missed, covariance, between, residual })
+        known.then_some(Estimated { kept, missed, covariance, between, residual, compared })
     }
 
     /// What the same study finds without noise, as agents would hold it: for simulations, whose
@@ -560,7 +604,10 @@ impl Scouted {
         let records = local.mean_loss().expect("only records have columns");
         let rows = records.under(standard).expect("scouted records are raw");
         let (part, at) = match stage {
-            Stage::Infer(number) => (self.shape.inference_part(number), mean),
+            Stage::Infer(number) => match self.shape.inference_part(number) {
+                Part::Compared => (Part::Compared, x),
+                part => (part, mean),
+            },
             _ => (Part::Score, x),
         };
         self.recipe.sum_for_inference(part, standard, at, &rows, step);

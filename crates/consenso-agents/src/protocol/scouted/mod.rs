@@ -5,8 +5,9 @@
 //! **sum over its records** in which one record has a bounded share, and all sites learn Σ_i
 //! (w_i/b_i)·release_i exactly, so all derive the same result, bit for bit:
 //!
-//! 1. **Scout** (a tenth of μ²; `histograms.rs`): one histogram per column and one of the label,
-//!    which counts as much as a quarter of the columns. Centre and scale of every number (`fit.rs`),
+//! 1. **Scout** (a tenth of μ², a fifth where numbers are predicted; `histograms.rs`): one histogram
+//!    per column and one of the label, which counts as much as a quarter of the columns, or half of
+//!    them if it is a number. Centre and scale of every number (`fit.rs`),
 //!    the shares of levels and classes follow from the noised sums. Where noise leaves room for it,
 //!    four tenths of the share are kept for three **second looks** at the columns whose scale is
 //!    hidden in a cell, label included: not at those that visibly lie elsewhere too, nor at more
@@ -70,6 +71,7 @@
 
 mod between;
 mod calibration;
+mod compared;
 mod fit;
 mod histograms;
 pub mod inference;
@@ -90,6 +92,7 @@ use crate::kernel;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss};
 use calibration::CALIBRATION;
+pub use compared::Compared;
 use histograms::Weights;
 use std::sync::Arc;
 pub use training::loss_under;
@@ -130,6 +133,8 @@ pub struct Request {
     pub model_based: bool,
     /// Whether sites are a sample of sites: what varies between them is part of standard errors.
     pub between: bool,
+    /// Whether predictions are compared with outcomes, which costs a share of the budget.
+    pub compares: bool,
     /// Second looks, where that is settled.
     pub looks: Option<u32>,
     /// Noise that neighbours share, and how much smaller a site's own noise may be for it: √R.
@@ -159,6 +164,8 @@ pub struct Shape {
     degree: usize,
     /// Whether standard errors are found.
     inference: bool,
+    /// Whether predictions are compared with outcomes.
+    compares: bool,
     /// Whether there is noise.
     noised: bool,
 }
@@ -236,6 +243,8 @@ struct State<'a> {
     moment: &'a mut [f64],
     /// How sites' mean scores vary, where that is asked for.
     between: &'a mut [f64],
+    /// Predictions beside outcomes, where that is asked for.
+    compared: &'a mut [f64],
 }
 
 /// The algorithm, before or after it knows whose it is.
@@ -296,6 +305,7 @@ impl Scouted {
             counted: first.counted,
             degree: graphs.iter().map(|g| g.max_degree()).max().unwrap_or(0),
             inference: request.inference,
+            compares: request.inference && request.compares,
             noised: request.mu.is_some(),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
@@ -330,6 +340,7 @@ impl Scouted {
             inference: false,
             model_based: false,
             between: false,
+            compares: false,
             looks: Some(0),
             pairwise: None,
         };
@@ -342,7 +353,7 @@ impl Scouted {
         Some(recipe.standard(&total).0)
     }
 
-    /// The same as agent `agent` of this graph runs it.
+    /// The algorithm as agent `agent` of this graph runs it.
     pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
         let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
@@ -437,11 +448,17 @@ impl Scouted {
         // Rounded once, so that the three parts add up as printed.
         let (scouting, calibration) = (scouting.round(), calibration.round());
         if self.infers() {
+            let compared = (100.0 * self.shape.comparing()).round();
             let inference = (100.0 * self.shape.inference_share()).round();
+            let compares = match self.shape.compares {
+                true => format!(", {compared:.0} % compares predictions with outcomes"),
+                false => String::new(),
+            };
             return format!(
-                "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {inference:.0} % finds the \
-                 standard errors; records' scores are bounded one by one, and sites weigh by their announced numbers of records",
-                100.0 - scouting - inference
+                "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {:.0} % finds the \
+                 standard errors{compares}; records' scores are bounded one by one, and sites weigh by their announced numbers of records",
+                100.0 - scouting - inference,
+                inference - compared
             );
         }
         format!(

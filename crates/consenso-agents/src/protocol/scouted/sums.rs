@@ -81,6 +81,7 @@ impl Scouted {
             Stage::Infer(number) => match self.shape.inference_part(number) {
                 Part::Score => self.recipe.coefficients(),
                 Part::Matrix(_) => triangle(self.recipe.kept_len()),
+                Part::Compared => self.recipe.compared_len(),
             },
         }
     }
@@ -100,7 +101,8 @@ impl Scouted {
     fn record_moves(&self, stage: Stage) -> f64 {
         let reach = self.recipe.request.reach;
         match stage {
-            // A positive matrix moves by the root of what a vector moves by (`problem/scores.rs`).
+            // A positive matrix moves by the root of what a vector moves by (`problem/scores.rs`), and
+            // so do outcomes in bins (`compared.rs`).
             Stage::Infer(number) if self.shape.inference_part(number) != Part::Score => {
                 reach.sqrt().next_up() + self.rounding()
             }
@@ -176,6 +178,7 @@ impl Scouted {
         let (curvature, rest) = rest.split_at_mut(matrix);
         let (moment, rest) = rest.split_at_mut(matrix);
         let between = if self.recipe.request.between { matrix } else { 0 };
+        let (between, rest) = rest.split_at_mut(between);
         State {
             partial,
             total,
@@ -189,7 +192,8 @@ impl Scouted {
             gradient,
             curvature,
             moment,
-            between: &mut rest[..between],
+            between,
+            compared: &mut rest[..self.recipe.compared_len()],
         }
     }
 
