@@ -11,7 +11,7 @@
 
 use super::fit::{Fit, NARROW, fit, moments, shares};
 pub(super) use super::fit::{bins, out_of_reach};
-use super::rules::{SCOUTING, SCOUTING_NUMBERS};
+use super::rules::SCOUTING;
 use super::{Recipe, State};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout, Task};
@@ -29,19 +29,14 @@ pub(super) struct Weights {
     /// Histograms of columns that are made, and columns in all.
     made: usize,
     all: usize,
-    /// α: what the label's histogram counts, a quarter of the columns' in squares, or half of them
-    /// where the label is a number; and whether it is made.
+    /// α: what the label's histogram counts, a quarter of the columns' in squares; and whether it
+    /// is made.
     pub(super) label: f64,
     label_made: bool,
-    /// Share of μ² for scouting where nothing is known.
-    pub(super) scouting: f64,
 }
 
 impl Weights {
-    /// `numbers`: the label is a number that a model for prediction is fitted to. All that such a
-    /// model says is said in units of what scouting finds of the label, and no later stage mends
-    /// it, as calibration does for two classes: scouting has more, and the label more of it.
-    pub(super) fn of(layout: &RawLayout, numbers: bool) -> Self {
+    pub(super) fn of(layout: &RawLayout) -> Self {
         let open = |&c: &usize| match layout.columns()[c] {
             RawColumn::Number => layout.known(c).is_none(),
             RawColumn::Levels(levels) => levels > 1 && layout.known_shares(c).is_none(),
@@ -52,9 +47,8 @@ impl Weights {
             None => layout.known_label().is_none(),
         };
         // A whole number, so that sums are exact.
-        let (part, scouting) = if numbers { (2.0, SCOUTING_NUMBERS) } else { (4.0, SCOUTING) };
-        let label = libm::floor((all as f64 / part).sqrt()).max(1.0);
-        Self { made: (0..all).filter(open).count(), all, label, label_made, scouting }
+        let label = libm::floor((all as f64 / 4.0).sqrt()).max(1.0);
+        Self { made: (0..all).filter(open).count(), all, label, label_made }
     }
 
     fn square(&self) -> f64 {
@@ -85,7 +79,7 @@ impl Weights {
     /// Share of μ² for scouting: what is known already needs none, and the noise of the other
     /// histograms stays what it was.
     pub(super) fn share(&self) -> f64 {
-        self.scouting * self.square() / (self.all as f64 + self.label * self.label)
+        SCOUTING * self.square() / (self.all as f64 + self.label * self.label)
     }
 }
 

@@ -5,9 +5,8 @@
 //! **sum over its records** in which one record has a bounded share, and all sites learn Σ_i
 //! (w_i/b_i)·release_i exactly, so all derive the same result, bit for bit:
 //!
-//! 1. **Scout** (a tenth of μ², a fifth where numbers are predicted; `histograms.rs`): one histogram
-//!    per column and one of the label, which counts as much as a quarter of the columns, or half of
-//!    them if it is a number. Centre and scale of every number (`fit.rs`),
+//! 1. **Scout** (a tenth of μ²; `histograms.rs`): one histogram per column and one of the label,
+//!    which counts as much as a quarter of the columns. Centre and scale of every number (`fit.rs`),
 //!    the shares of levels and classes follow from the noised sums. Where noise leaves room for it,
 //!    four tenths of the share are kept for three **second looks** at the columns whose scale is
 //!    hidden in a cell, label included: not at those that visibly lie elsewhere too, nor at more

@@ -7,9 +7,8 @@ use crate::config_error::ConfigError;
 use crate::data::scouted::LIMIT;
 use crate::problem::Loss;
 
-/// Share of μ² that scouting gets, and where numbers are predicted.
+/// Share of μ² that scouting gets.
 pub(super) const SCOUTING: f64 = 0.1;
-pub(super) const SCOUTING_NUMBERS: f64 = 0.2;
 /// The part of it that is kept for second looks, where there are any.
 pub(super) const LOOKING: f64 = 0.4;
 /// Share of the last iterates whose mean is the model.
@@ -50,9 +49,7 @@ impl Recipe {
         let half = layout.classes().unwrap_or(2) as f64 / 2.0;
         let per_mu = request.mu.map_or(0.0, |mu| request.reach / 2.0 * r / mu);
         let q = 4.0 * columns * half * per_mu * person.sqrt();
-        let predicts_numbers =
-            layout.classes().is_none() && layout.intervals().is_none() && !request.inference;
-        let counted = Weights::of(layout, predicts_numbers);
+        let counted = Weights::of(layout);
         let numbers = layout.numbers() + usize::from(counted.looks_at_label(layout));
         let per_cell = |share: f64| {
             request.mu.map_or(0.0, |mu| person * r / mu * (request.reach / share).sqrt())
@@ -108,8 +105,7 @@ impl Recipe {
         let blind = self.request.layout.blind(self.floor);
         let others = 1 + self.looks + sums;
         let most = (EXCHANGES / exchanges).saturating_sub(others).max(FEWEST_STEPS.1);
-        let wanted =
-            libm::ceil(5.0 * self.time(1.0 - self.counted.scouting - calibration, &blind, mu));
+        let wanted = libm::ceil(5.0 * self.time(1.0 - SCOUTING - calibration, &blind, mu));
         (wanted.min(1e6) as u32).clamp(FEWEST_STEPS.0.min(most), most)
     }
 
