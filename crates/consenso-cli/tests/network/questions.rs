@@ -114,8 +114,13 @@ fn three_processes_answer_with_kills_and_train_from_what_is_left() {
             assert_eq!(study["answers"]["decision"].as_str().unwrap().len(), 64);
         }
         let page = net.folder(1).join("report.html");
-        let report = consenso().args(["node", "report"]).arg(net.folder(1)).arg("--html").arg(&page);
-        assert!(report.output().unwrap().status.success());
+        let report = consenso()
+            .args(["node", "report"])
+            .arg(net.folder(1))
+            .arg("--html")
+            .arg(&page)
+            .output();
+        assert!(report.unwrap().status.success());
         let page = fs::read_to_string(page).unwrap();
         assert!(page.contains("What was decided about questions"), "{page}");
         assert!(page.contains("accepted by the operator"), "{page}");
@@ -139,8 +144,9 @@ fn three_processes_answer_with_kills_and_train_from_what_is_left() {
         assert_eq!(audit["decisions"][0]["decision"], "refused", "{audit}");
         assert_eq!(audit["decisions"][0]["questions"][0]["because"], why, "{audit}");
         assert!(!again.start(0).output().status.success());
-        let text = text(&consenso().args(["node", "audit"]).arg(again.folder(0)).output().unwrap());
-        assert!(text.contains("refused by the operator") && text.contains(why), "{text}");
+        let printed = consenso().args(["node", "audit"]).arg(again.folder(0)).output().unwrap();
+        let printed = text(&printed);
+        assert!(printed.contains("refused by the operator") && printed.contains(why), "{printed}");
         // A decision that is changed afterwards is found.
         let path = net.folder(1).join("decisions.jsonl");
         let (kept, question) = (fs::read_to_string(&path).unwrap(), "mean age by site");

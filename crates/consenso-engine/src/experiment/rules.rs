@@ -1116,7 +1116,7 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
         "[[drop_out]] with an exchange that is not masked",
         |a| !a.spec.drop_out.is_empty() && a.exchange() != ExchangeKind::Masked,
         "{kind} goes on only with everybody",
-        "simulated drop-outs need exchange = \"masked\" in every [[algorithm]] and in [questions]; or leave [[drop_out]] out",
+        "simulated drop-outs need exchange = \"masked\" in every [[algorithm]]; or leave [[drop_out]] out",
     ),
     // Which noise is accounted for.
     algorithm(

@@ -143,8 +143,14 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
     for (group, records, assumed) in group_sizes(plan, question, part) {
         for q in wanted(question) {
             let share = if counted { q } else { 0.0 };
-            let rank =
-                |k: usize| sigma * measured.prefix_variance(k.min(bins), share).sqrt() / records;
+            // The estimate lies between two ends of bins, somewhere: its variance is the mean of that
+            // of a weighted mean of both, which is a sixth of a bin's below that of an end.
+            let rank = |k: usize| {
+                let mut one = vec![0.0; bins];
+                one[k.min(bins - 1)] = 1.0;
+                let end = measured.prefix_variance(k.min(bins), share);
+                sigma * (end - measured.variance(&one) / 6.0).max(0.0).sqrt() / records
+            };
             let sizes = if assumed { "groups of one size" } else { "" };
             let (Some(mean), Some(sd)) = (info.mean, info.sd) else {
                 let (noise, unit) = (rank((q * bins as f64) as usize), "of the records, as a rank");

@@ -234,9 +234,10 @@ pub(crate) fn expected(plan: &Plan, number: usize, sigma: &[[f64; 2]]) -> Vec<Ex
     let mut all = expected_of(plan, question, route, sigma);
     for e in &mut all {
         e.half_width = z * e.noise + e.resolution;
-        // A record lies anywhere in a bin of width w = 2·resolution, and so does the estimate: the
-        // square of their distance is w²/6. A normal error's mean size is √(2/π) of its deviation.
-        let bins = (2.0 * e.resolution).powi(2) / 6.0;
+        // In a bin of width w = 2·resolution the estimate is anywhere. That costs nothing where
+        // records are spread over the bin, and w²/6 in square where all of them are at one point,
+        // anywhere in it; between both. A normal error's mean size is √(2/π) of its deviation.
+        let bins = (2.0 * e.resolution).powi(2) / 12.0;
         e.error = (2.0 / std::f64::consts::PI * (e.noise * e.noise + bins)).sqrt();
     }
     all
