@@ -211,11 +211,12 @@ fn predict(arguments: &Arguments) -> Result<Value, CallError> {
     Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown)?)
 }
 
-/// The survival curve of a record, each `at` being a column, `=` and its value.
+/// The survival curve of a record, each `at:COLUMN` being the value of a column.
 fn survival(arguments: &Arguments) -> Result<Value, CallError> {
     let model = Model::from_json(arguments.text("model")?)?;
+    let all = arguments.0.iter();
     let given: Vec<(&str, &str)> =
-        arguments.all("at").filter_map(|text| text.split_once('=')).collect();
+        all.filter_map(|(key, value)| Some((key.strip_prefix("at:")?, &**value))).collect();
     Ok(json!(model.survival(&given)?))
 }
 
