@@ -208,7 +208,7 @@ fn predict(arguments: &Arguments) -> Result<Value, CallError> {
         must: "\"error\", \"ignore\" or \"other\"",
     })?;
     let (model, text) = (arguments.text("model")?, arguments.text("text")?);
-    Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown)?)
+    Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown, None)?)
 }
 
 /// The survival curve of a record, each `at:COLUMN` being the value of a column.

@@ -215,6 +215,7 @@ pub fn predict(
     text: &[u8],
     agent: Option<&str>,
     unknown: Unknown,
+    interval: Option<f64>,
 ) -> Result<Value, FrameError> {
     let model = Model::from_json(model)?;
     let (schema, encoder, loss) = model.applicable()?;
@@ -233,6 +234,7 @@ pub fn predict(
     };
     let records = encoder.encode_table(&new);
     let answers = model.answers(&records, weights, model.threshold.unwrap_or(0.5))?;
+    let intervals = interval.map(|level| model.intervals(&records, level)).transpose()?;
     let class = |name: &str| model.classes.iter().position(|class| class == name).unwrap_or(0);
     let predictions: Vec<f64> = answers
         .iter()
@@ -245,7 +247,7 @@ pub fn predict(
     Ok(json!({
         "kept": files::usable(&new), "predictions": predictions, "probabilities": probabilities,
         "scores": scores(loss, &records, weights), "outputs": loss.outputs(), "classes": model.classes,
-        "unknown": new.report().unknown, "clamped": new.report().clamped,
+        "unknown": new.report().unknown, "clamped": new.report().clamped, "intervals": intervals,
     }))
 }
 

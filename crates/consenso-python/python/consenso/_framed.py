@@ -313,7 +313,7 @@ class Framed:
             raise InputError(f"site={site!r} is none of {', '.join(own)}")
         return own[str(site)], None
 
-    def _applied(self, X: Any, site: Optional[str]) -> dict[str, Any]:
+    def _applied(self, X: Any, site: Optional[str], interval: Optional[float] = None) -> dict[str, Any]:
         """What the model file answers for a frame."""
         frame = Frame.of(X, getattr(self, "_inputs", None) if not is_frame(X) else None)
         lacking = [name for name in self._inputs if name not in frame.names]
@@ -324,7 +324,7 @@ class Framed:
         text = kept.csv(specs, self.schema_.missing())
         model, agent = self._model_of(site)
         try:
-            found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown))
+            found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown, interval))
         except InputError as refused:
             # The command line's way out, in the words of this one.
             raise InputError(re.sub(r"--unknown (\w+)", r'unknown="\1"', str(refused))) from None
