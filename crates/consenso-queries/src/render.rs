@@ -43,7 +43,7 @@ fn give_or_take(a: &Answer, unit: f64) -> String {
 
 fn interval(a: &Answer) -> String {
     let width = a.high - a.low;
-    if a.low == a.high {
+    if a.low == a.high && a.noise == 0.0 {
         return "exact".into();
     }
     format!("{} to {}", digits(a.low, width), digits(a.high, width))

@@ -149,7 +149,9 @@ impl Reader<'_> {
             let half = self.z * (noise + sampling).sqrt();
             let h = hazard[k - 1];
             let s = libm::exp(-smooth[k - 1].max(0.0));
-            let (low, high) = (libm::exp(-h - half), libm::exp(-h + half));
+            // Noise that lifts a curve above 1 must not make its interval narrow.
+            let above = (libm::exp(-h) - 1.0).max(0.0);
+            let (low, high) = (libm::exp(-h - half) - above, libm::exp(-h + half));
             // A curve that falls, in an interval that holds it: wider never covers less.
             let answer = Answer { estimate: s, ..answer }.between(low, high, [0.0, 1.0]);
             answers.push(answer.noise(s * noise.sqrt()));
