@@ -1,6 +1,7 @@
 //! Answers to read: text for a terminal, CSV, LaTeX, and one page that works offline.
 
 use crate::answers::{Answer, Answered};
+use crate::escape;
 use crate::question::QuestionKind;
 use std::fmt::Write as _;
 
@@ -240,21 +241,6 @@ pub fn csv(answered: &[Answered]) -> String {
 /// A table for every question, to paste into a paper.
 #[must_use]
 pub fn latex(answered: &[Answered]) -> String {
-    let escaped = |s: &str| {
-        let mut out = String::new();
-        for c in s.chars() {
-            match c {
-                '&' | '%' | '_' | '#' | '$' | '{' | '}' => out.extend(['\\', c]),
-                '×' => out.push_str("$\\times$"),
-                '–' => out.push_str("--"),
-                '±' => out.push_str("$\\pm$"),
-                '<' => out.push_str("$<$"),
-                '>' => out.push_str("$>$"),
-                c => out.push(c),
-            }
-        }
-        out
-    };
     let mut out = String::new();
     for question in answered {
         let (head, rows) = if question.kind == QuestionKind::Summary {
@@ -268,7 +254,10 @@ pub fn latex(answered: &[Answered]) -> String {
             (head.map(str::to_owned).to_vec(), rows.collect())
         };
         let line = |row: &[String]| {
-            format!("{} \\\\\n", row.iter().map(|c| escaped(c)).collect::<Vec<_>>().join(" & "))
+            format!(
+                "{} \\\\\n",
+                row.iter().map(|c| escape::latex(c)).collect::<Vec<_>>().join(" & ")
+            )
         };
         let _ = write!(
             out,
@@ -281,10 +270,6 @@ pub fn latex(answered: &[Answered]) -> String {
         out.push_str("\\hline\n\\end{tabular}\n\n");
     }
     out
-}
-
-fn escape(s: &str) -> String {
-    s.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// One page: a figure and a table for every question. It holds no script and asks for nothing.
@@ -300,20 +285,20 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
          svg text{{font:11px system-ui,sans-serif;fill:#333}}pre{{white-space:pre-wrap;font-size:.85em}}\
          .wide{{overflow-x:auto}}td,th{{white-space:nowrap}}\
          </style><h1>{0}</h1>",
-        escape(title),
+        escape::html(title),
     );
     // The first line says what it costs; the rest is for who wants to know.
     let (first, rest) = claim.split_once('\n').unwrap_or((claim, ""));
-    let _ = write!(out, "<p class=\"claim\">{}</p>", escape(first));
+    let _ = write!(out, "<p class=\"claim\">{}</p>", escape::html(first));
     if !rest.is_empty() {
         let _ = write!(
             out,
             "<details class=\"claim\"><summary>The claim in full</summary><pre>{}</pre></details>",
-            escape(rest)
+            escape::html(rest)
         );
     }
     for question in answered {
-        let _ = write!(out, "<h2>{}</h2>", escape(&question.question));
+        let _ = write!(out, "<h2>{}</h2>", escape::html(&question.question));
         if question.kind == QuestionKind::Summary {
             let (head, rows) = summary_rows(question);
             html_table(&mut out, &head, &rows);
@@ -334,14 +319,14 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
                 out,
                 "<p>{}{}: {:.2} on {} degrees of freedom, {}; the test knows the noise.</p>",
                 test.name,
-                escape(&group),
+                escape::html(&group),
                 test.statistic,
                 test.df,
-                escape(&likely(test.p))
+                escape::html(&likely(test.p))
             );
         }
         if !question.notes.is_empty() {
-            let notes: Vec<String> = question.notes.iter().map(|note| escape(note)).collect();
+            let notes: Vec<String> = question.notes.iter().map(|note| escape::html(note)).collect();
             let _ = write!(out, "<p class=\"note\">{}</p>", notes.join("<br>"));
         }
     }
@@ -352,7 +337,7 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
 fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
     out.push_str("<div class=\"wide\"><table><tr>");
     head.iter().for_each(|h| {
-        let _ = write!(out, "<th>{}</th>", escape(h));
+        let _ = write!(out, "<th>{}</th>", escape::html(h));
     });
     out.push_str("</tr>");
     for row in rows {
@@ -363,7 +348,7 @@ fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
             } else {
                 ""
             };
-            let _ = write!(out, "<td{class}>{}</td>", escape(cell));
+            let _ = write!(out, "<td{class}>{}</td>", escape::html(cell));
         }
         out.push_str("</tr>");
     }
@@ -402,7 +387,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
     let _ = write!(
         out,
         "<svg role=\"img\" aria-label=\"{}\" width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\">",
-        escape(&question.question),
+        escape::html(&question.question),
         left + width + 90.0,
         row * shown.len() as f64 + 12.0
     );
@@ -413,7 +398,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             left - 8.0,
             y + 12.0,
-            escape(&name(a))
+            escape::html(&name(a))
         );
         if !a.below_noise {
             let (from, to) =
@@ -441,7 +426,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
             "<text x=\"{}\" y=\"{}\">{}</text>",
             left + width + 8.0,
             y + 12.0,
-            escape(&estimate(a))
+            escape::html(&estimate(a))
         );
     }
     out.push_str("</svg>");
@@ -478,7 +463,7 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
     let _ = write!(
         out,
         "<svg role=\"img\" aria-label=\"{}\" width=\"680\" height=\"310\" viewBox=\"0 0 680 310\">",
-        escape(&question.question)
+        escape::html(&question.question)
     );
     for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let _ = write!(
@@ -513,7 +498,7 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
             high.join(" "),
             line(&|a| a.estimate).join(" "),
             24 + 16 * k,
-            escape(group.as_deref().unwrap_or("all"))
+            escape::html(group.as_deref().unwrap_or("all"))
         );
     }
     let _ = write!(
@@ -524,7 +509,7 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
         left + width,
         left + 0.5 * width,
         match survival {
-            true => escape(question.column.as_deref().unwrap_or("time")),
+            true => escape::html(question.column.as_deref().unwrap_or("time")),
             false => "false positive rate; the curve shows the true positive rate".to_owned(),
         }
     );
