@@ -29,6 +29,9 @@ dp.enable_features("contrib")
 CONSENSO, ROOT, PLACE = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 DRAWS = int(sys.argv[4]) if len(sys.argv) > 4 else 200
 DELTA = 1e-6
+# Mean and standard deviation of ages in the United States' working population and among patients
+# with chest pain, and of simulated times, by their range.
+KNOWN = {(17, 90): (39, 13), (20, 90): (54, 9), (0, 12): (4.5, 3.5)}
 DATA = ROOT / "crates" / "consenso-study" / "data"
 
 
@@ -77,13 +80,15 @@ def write(folder, sites, bounds):
             table.writerow(["number", "sex", "race", "y"])
             table.writerows([*row, "no" if k % 2 else "yes"] for k, row in enumerate(part))
     quoted = lambda at: json.dumps(sorted({row[at] for row in rows}))
-    # What is known from elsewhere, roughly: `consenso plan` turns ranks into years with it.
-    known = "" if bounds[0] == 0 else "\nmean = 45\nsd = 12"
+    # What is known from elsewhere, in whole years or halves: `consenso plan` turns ranks into the
+    # unit of the column with it. Of times an earlier trial of the same design would say as much.
+    known = "\nmean = {}\nsd = {}".format(*KNOWN[bounds])
+    shares = "\nshares = [0.3, 0.7]" if bounds[0] == 0 else ""
     column = '[[column]]\nname = "{}"\nkind = "{}"\n{}\n'.format
     (folder / "schema.toml").write_text(
         "reviewed = true\n"
         + column("number", "numeric", f"min = {bounds[0]}\nmax = {bounds[1]}{known}")
-        + column("sex", "categorical", f"categories = {quoted(1)}")
+        + column("sex", "categorical", f"categories = {quoted(1)}{shares}")
         + column("race", "categorical", f"categories = {quoted(2)}")
         + column("y", "label", 'classes = ["no", "yes"]')
     )
@@ -105,7 +110,7 @@ def study(folder, trust, epsilon):
 
 
 def expected(path, question):
-    """What `consenso plan` expects noise to do to the answers, as a mean absolute error."""
+    """The mean absolute error that `consenso plan` expects of the answers."""
     kind, *names = question.split()
     columns = {"mean": "column", "quantiles": "column", "survival": "column"}
     table = {"kind": kind}
@@ -113,13 +118,15 @@ def expected(path, question):
         table["columns"] = names
     else:
         table[columns[kind]] = names[0]
+    if len(names) > 1 and names[1].startswith("q="):
+        table["q"] = [float(q) for q in names[1][2:].split(",")]
     if kind == "survival":
         table |= {"event": names[1], "by": names[3]}
     words = "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
     asked = path.with_suffix(".plan.toml")
     asked.write_text(f"{path.read_text()}[[query]]\n{words}\n")
-    noise = [e["noise"] for q in run(["plan", asked])["queries"] for e in q["expected"]]
-    return float(np.mean(noise)) * math.sqrt(2 / math.pi)
+    found = [e["error"] for q in run(["plan", asked])["queries"] for e in q["expected"]]
+    return float(np.mean(found))
 
 
 def run(words):
@@ -197,7 +204,8 @@ def peers(rows, bounds, question, epsilon, exact, draws):
         found["diffprivlib"] = [abs(one()) for _ in range(draws)]
     elif question.startswith("quantiles"):
         true = np.array([exact[k] for k in exact])
-        one = lambda: diffpriv.quantile(numbers, [0.25, 0.5, 0.75], epsilon=epsilon, bounds=bounds)
+        wanted = [float(key[3]) for key in exact]
+        one = lambda: diffpriv.quantile(numbers, wanted, epsilon=epsilon, bounds=bounds)
         found["diffprivlib"] = [np.abs(one() - true).mean() for _ in range(draws)]
     elif question.startswith("crosstab"):
         table = cells(rows, levels)
@@ -211,7 +219,7 @@ def peers(rows, bounds, question, epsilon, exact, draws):
         edges = [np.linspace(*bounds, 129), np.arange(3) - 0.5, np.arange(3) - 0.5]
         true = curve(np.histogramdd(codes, bins=edges)[0])
         one = lambda: curve(diffpriv.histogramdd(codes, epsilon=epsilon / 2, bins=edges)[0])
-        found["diffprivlib"] = [np.abs(one() - true)[:, :8].mean() for _ in range(draws)]
+        found["diffprivlib"] = [np.abs(one() - true)[:, 7].mean() for _ in range(draws)]
     return {name: float(np.mean(errors)) for name, errors in found.items()}
 
 
@@ -220,12 +228,16 @@ def main():
         folder = PLACE / name.replace(" ", "-")
         rows = write(folder, sites, bounds)
         survival = table.startswith("survival")
-        questions = [table] if survival else ["mean number", "quantiles number", table]
+        # Quartiles are three draws of where a quantile lies among equal ages; twentieths are many.
+        many = "quantiles number q=" + ",".join(str(k / 20) for k in range(1, 20))
+        usual = ["mean number", "quantiles number", many, table]
+        questions = [table] if survival else usual
         for question in questions:
             answers = run(["ask", study(folder, "exact", None), question])["queries"][0]["answers"]
             kinds = {"mean", "quantile", "count", "survival"}
-            # Curves end where too few are left to say anything: the first half is compared.
-            keep = lambda a: a["what"] in kinds and (not survival or a["at"] <= 0.5 * bounds[1])
+            # Curves end where too few are left to say anything: the middle is compared, of which
+            # `plan` speaks.
+            keep = lambda a: a["what"] in kinds and (not survival or a["at"] == 0.5 * bounds[1])
             exact = {key(a): a["estimate"] for a in answers if keep(a)}
             if question.startswith("quantiles"):
                 ages = np.sort([row[0] for row in rows])

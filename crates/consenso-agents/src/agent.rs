@@ -13,8 +13,8 @@ pub use exchange::{Agent, Core, Effect, Exchange};
 pub use vectors::Vectors;
 
 use crate::gate::{
-    Charge, DraftScratch, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares,
-    StopReason, Turn,
+    Charge, DraftScratch, FixedPoint, Gate, GateState, Label, Masked, Release, Round, ShareError,
+    Shares, StopReason, Turn,
 };
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
@@ -564,6 +564,14 @@ impl Checkpoint {
     #[must_use]
     pub fn model(&self) -> Option<&[f64]> {
         self.model.as_deref()
+    }
+
+    /// Agents that a masked sum goes on without, each with the first round whose sum it is not in;
+    /// nothing for other exchanges.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<(u32, Round)> {
+        let away = self.away.iter().zip(0..).filter(|_| self.is_shared());
+        away.filter_map(|(round, agent)| Some((agent, Round((*round)?)))).collect()
     }
 
     /// Whether it is of an agent among secret shares, whose vector is in no message.

@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// How many sites may pool what they know, where noise is shared
     #[arg(long, value_name = "C")]
     colluders: Option<usize>,
+    /// How many sites may drop out of masked sums; answers are then about those that are left
+    #[arg(long, value_name = "T")]
+    drop_outs: Option<usize>,
     /// Have intervals also be about what the records were drawn from
     #[arg(long)]
     sampling: bool,
@@ -65,7 +68,7 @@ pub(crate) struct Args {
     /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Folder to write: answers.json, answers.csv, answers.tex and a page, report.html
+    /// Folder to write: answers.json, answers.csv, answers.tex and a page, answers.html
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What a file of records is that has changed since its ledger knew it (--entropy os)
@@ -104,6 +107,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     said.epsilon = args.epsilon.or(said.epsilon);
     said.exchange = args.exchange.unwrap_or(said.exchange);
     said.colluders = args.colluders.or(said.colluders);
+    said.drop_outs = args.drop_outs.or(said.drop_outs);
     said.sampling |= args.sampling;
     let folder = args.out.as_deref().map(|out| RunFolder::check(Some(out), &spec.name, spec.seed));
     let folder = folder.transpose()?;
@@ -253,7 +257,7 @@ impl Memory {
         let file = first.with_extension("answers.json");
         let asked = &spec.questions;
         let neighbours = spec.privacy.map(|p| p.neighbours);
-        let study = json!([
+        let mut study = json!([
             names
                 .iter()
                 .map(|n| n.file_name().map(|f| f.to_string_lossy().into_owned()))
@@ -262,6 +266,10 @@ impl Memory {
             [json!(spec.data.agents), json!(spec.data.partition), json!(spec.seed)],
             [json!(asked.exchange), json!(asked.correlated), json!(neighbours)],
         ]);
+        // What was released without a site is about other records.
+        if let (Some(all), false) = (study.as_array_mut(), spec.drop_out.is_empty()) {
+            all.push(json!(spec.drop_out));
+        }
         let entries = match std::fs::read(&file) {
             // Answers about records as they were are none about records as they are.
             _ if books.changed.is_some() => Vec::new(),

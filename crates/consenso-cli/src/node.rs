@@ -15,6 +15,8 @@ use consenso_engine::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::agreement::{Agreement, Summary};
 use consenso_node::audit_log::Echo;
+use consenso_node::claim::AnswersBy;
+use consenso_node::decisions::{DecidedBy, Decision};
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
@@ -803,6 +805,10 @@ fn describe(s: &books::LedgerSummary) -> String {
 
 fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
     let path = args.folder.as_path();
+    let decisions = consenso_node::decisions::read(path).map_err(|e| Failure::Run(e.into()))?;
+    if !path.join(consenso_node::store::FILE).exists() && !decisions.is_empty() {
+        return only_decided(&decisions, json);
+    }
     // Once through the ledger, a row at a time: it may be longer than the memory.
     let store = opened(path)?;
     let (mut auditor, mut headings, mut count) = (claim::Auditor::default(), Vec::new(), 0usize);
@@ -839,6 +845,7 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
             "spent": standing.as_ref().map(|s| s.spent), "sum": standing.as_ref().map(|s| s.sum),
             "filter": standing.as_ref().and_then(|s| s.filter).map(|(rule, spent)| json!({ "rule": rule, "spent": spent })),
             "records_ledger": elsewhere, "studies": studies, "holds": holds, "against": compared,
+            "decisions": decisions,
         }));
     } else {
         let mut text =
@@ -884,6 +891,7 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
             let epsilon = printed_down(left.epsilon, 6);
             text += &format!("remaining: ε = {epsilon}, δ = {:e} for the next study\n", left.delta);
         }
+        text += &questions::decided(&decisions);
         for study in &studies {
             text += &format!(
                 "\nstudy {}    {} of {}{}\n  releases   {} ({} charged){}\n",
@@ -896,6 +904,7 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
                 study.ended.as_ref().map_or(", not over".to_owned(), |r| format!(", ended: {r}")),
             );
             text += &agreed(&study.changes, "  agreement ");
+            text += &study.answers.as_ref().map_or_else(String::new, |a| answers_by(a, &decisions));
             for (agent, round, weight) in &study.without {
                 text += &format!(
                     "  without    agent {agent} from round {round} on (weight {weight:.3})\n"
@@ -931,6 +940,13 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
         );
         return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
     }
+    if let Some(study) = studies.iter().find(|s| !is_decided(s.answers.as_ref(), &decisions)) {
+        return Err(Failure::Run(anyhow!(
+            "{}: study {} began by a decision that decisions.jsonl does not have",
+            path.display(),
+            study.study
+        )));
+    }
     if !holds {
         return Err(Failure::Run(anyhow!(
             "{}: the events cost more than was claimed",
@@ -938,6 +954,39 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// The decisions of a site that has not run yet.
+fn only_decided(decisions: &[Decision], json: bool) -> Result<(), Failure> {
+    if json {
+        output::print_json(
+            &json!({ "chain": "none yet", "rows": 0, "studies": [], "decisions": decisions, "holds": true }),
+        );
+    } else {
+        let text = questions::decided(decisions);
+        output::print(&format!("chain      none yet: this site has not run\n{text}"));
+    }
+    Ok(())
+}
+
+/// Whether the decision by which a study began is there; an auditor may have the ledger alone.
+fn is_decided(answers: Option<&AnswersBy>, decisions: &[Decision]) -> bool {
+    let there = |a: &AnswersBy| decisions.iter().any(|d| d.hash == a.decision);
+    decisions.is_empty() || answers.is_none_or(there)
+}
+
+/// By whose word the site answered, in a line.
+fn answers_by(answers: &AnswersBy, decisions: &[Decision]) -> String {
+    let by = match answers.by {
+        DecidedBy::Operator => "the operator's word",
+        DecidedBy::Policy => "questions.toml, without asking",
+    };
+    let place = match (decisions.is_empty(), is_decided(Some(answers), decisions)) {
+        (true, _) => "decisions.jsonl is not here",
+        (_, true) => "as decisions.jsonl has it",
+        (_, false) => "which decisions.jsonl does NOT have",
+    };
+    format!("  questions  answered by {by} of {}, {place}\n", answers.time)
 }
 
 fn witness(path: &Path, json: bool) -> Result<(), Failure> {
@@ -962,9 +1011,10 @@ fn asked(args: &questions::Args, path: &Path, json: bool) -> Result<(), Failure>
 }
 
 fn answers(args: &questions::Answers, json: bool) -> Result<(), Failure> {
-    let (mean, _) = weights(&args.folder)?;
+    let (mean, checkpoint) = finished(&args.folder)?;
     let folder = Folder::read(&args.folder)?;
-    questions::answers(args, &experiment(&folder)?, &folder, &mean, json)
+    let result = (&mean[..], &checkpoint.left_out()[..]);
+    questions::answers(args, &experiment(&folder)?, &folder, result, json)
 }
 
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
@@ -1053,14 +1103,19 @@ fn described(
 
 /// What a finished site trained, and after how many rounds.
 fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
+    let (model, checkpoint) = finished(path)?;
+    Ok((model, checkpoint.rounds()))
+}
+
+/// What a finished site ended with, and its last state.
+fn finished(path: &Path) -> Result<(Vec<f64>, Checkpoint), Failure> {
     let (store, rows) = ledger(path)?;
     let study = rows.last().map_or(0, |r| r.study);
     let checkpoint = store.checkpoint(study)?;
     let round = checkpoint.as_ref().map_or(0, Checkpoint::rounds);
-    let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
+    Ok(checkpoint.and_then(|c| Some((c.model()?.to_vec(), c))).with_context(|| {
         format!("{}: there is no model yet, it stands at round {round}", path.display())
-    })?;
-    Ok((model.to_vec(), round))
+    })?)
 }
 
 fn doctor(path: &Path, json: bool) -> Result<(), Failure> {

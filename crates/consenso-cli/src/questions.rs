@@ -5,8 +5,10 @@ use crate::table::rounded_up;
 use crate::{Failure, output};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::experiment::Experiment;
+use consenso_engine::gate::Round;
 use consenso_engine::queries::{self, Question, QuestionKind};
 use consenso_ledger::{Edited, RecordsLedger, clock};
+use consenso_node::decisions::{self, DecidedBy, DecidedQuestion, Decision, Verdict};
 use consenso_node::folder::Folder;
 use consenso_node::frame::{Hex, sha256};
 use serde::{Deserialize, Serialize};
@@ -79,6 +81,22 @@ impl Policy {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(anyhow!("{}: {error}", path.display()).into()),
         }
+    }
+
+    /// What it lets pass without asking, in one line.
+    fn rules(&self) -> String {
+        let kinds: Vec<&str> = self.kinds.iter().map(|k| k.name()).collect();
+        let mut all = match kinds.is_empty() {
+            true => vec!["no kind of question".to_owned()],
+            false => vec![format!("kinds {}", kinds.join(", "))],
+        };
+        all.extend(self.columns.as_ref().map(|c| format!("columns {}", c.join(", "))));
+        if self.smallest_group > 0 {
+            all.push(format!("groups of {} records or more", self.smallest_group));
+        }
+        all.extend(self.epsilon.map(|e| format!("ε ≤ {e} for a questionnaire")));
+        all.extend(self.epsilon_per_day.map(|e| format!("ε ≤ {e} within 24 hours")));
+        all.join("; ")
     }
 
     /// Why a question needs the operator; `None` where the site answers it by itself.
@@ -166,6 +184,65 @@ fn standing(
     Ok((standing, all))
 }
 
+/// Writes down what was decided about the questions of a study, for the audit.
+fn decide(
+    folder: &Folder,
+    experiment: &Experiment,
+    digest: &str,
+    decision: Verdict,
+    by: DecidedBy,
+    questions: &[Asked],
+) -> Result<(), Failure> {
+    let asked = |(question, because): &Asked| DecidedQuestion {
+        question: question.clone(),
+        because: because.clone(),
+    };
+    let decision = Decision {
+        time: clock::text(clock::now()),
+        study: digest.to_owned(),
+        decision,
+        by,
+        questions: questions.iter().map(asked).collect(),
+        rules: Policy::read(&folder.path)?.rules(),
+        cost: experiment.claim(0).map(|c| (c.epsilon, c.delta)),
+        before: String::new(),
+        hash: String::new(),
+    };
+    decisions::write(&folder.path, decision).map_err(|e| Failure::Run(e.into()))?;
+    Ok(())
+}
+
+/// The decisions of a site as `node audit` prints them, a line each; `answers` says by which of them
+/// studies of the ledger began.
+pub(crate) fn decided(all: &[Decision]) -> String {
+    let line = |d: &Decision| {
+        let word = match d.decision {
+            Verdict::Accepted => "accepted",
+            Verdict::Refused => "refused",
+        };
+        let by = match d.by {
+            DecidedBy::Operator => "by the operator",
+            DecidedBy::Policy => "by questions.toml",
+        };
+        let cost = d.cost.map_or_else(
+            || "without a claim".to_owned(),
+            |(epsilon, delta)| format!("ε = {}, δ = {delta:e}", rounded_up(epsilon, 4)),
+        );
+        let head = format!(
+            "decision   {} {word} {by}: study {}, {cost} ({})\n",
+            d.time,
+            &d.study[..d.study.len().min(12)],
+            d.rules
+        );
+        let question = |q: &DecidedQuestion| match &q.because {
+            Some(why) => format!("             {}: {why}\n", q.question),
+            None => format!("             {}\n", q.question),
+        };
+        head + &d.questions.iter().map(question).collect::<String>()
+    };
+    all.iter().map(line).collect()
+}
+
 /// What a study is known by: a digest of its file.
 fn digest(folder: &Folder) -> Result<String, Failure> {
     let path = folder.path.join(consenso_node::folder::EXPERIMENT);
@@ -188,6 +265,10 @@ pub(crate) fn command(
         policy.accepted.retain(|d| *d != digest);
         policy.refused.retain(|d| *d != digest);
         if args.accept { &mut policy.accepted } else { &mut policy.refused }.push(digest.clone());
+        // What is written down first cannot be forgotten: the word counts once it is in the policy.
+        let (_, questions) = standing(folder, experiment, &digest)?;
+        let verdict = if args.accept { Verdict::Accepted } else { Verdict::Refused };
+        decide(folder, experiment, &digest, verdict, DecidedBy::Operator, &questions)?;
         let path = folder.path.join(POLICY);
         let text = toml::to_string_pretty(&policy).context("the policy")?;
         fs::write(&path, text).with_context(|| path.display().to_string())?;
@@ -232,10 +313,19 @@ pub(crate) fn allowed(folder: &Folder, experiment: &Experiment) -> Result<(), Fa
     if experiment.questionnaire().is_none() {
         return Ok(());
     }
-    let (standing, questions) = standing(folder, experiment, &digest(folder)?)?;
+    let digest = digest(folder)?;
+    let (standing, questions) = standing(folder, experiment, &digest)?;
     let path = folder.path.display();
     match standing {
-        Standing::Answered | Standing::Accepted => Ok(()),
+        Standing::Answered => {
+            let by = DecidedBy::Policy;
+            decide(folder, experiment, &digest, Verdict::Accepted, by, &questions)
+        }
+        Standing::Accepted => {
+            // Also where the operator's word is older than this list, or was written by hand.
+            let by = DecidedBy::Operator;
+            decide(folder, experiment, &digest, Verdict::Accepted, by, &questions)
+        }
         Standing::Refused => Err(anyhow!(
             "the operator refused the questions of this study (`consenso node questions {path} --accept` takes it back)"
         )
@@ -268,12 +358,12 @@ pub(crate) fn answers(
     args: &Answers,
     experiment: &Experiment,
     folder: &Folder,
-    mean: &[f64],
+    (mean, gone): (&[f64], &[(u32, Round)]),
     json: bool,
 ) -> Result<(), Failure> {
     let names: Vec<String> = folder.peers.iter().map(|p| p.name.clone()).collect();
     let answers = experiment
-        .site_answers(mean, &names)
+        .site_answers(mean, &names, gone)
         .with_context(|| format!("the study of {} asks no questions", folder.path.display()))?;
     let claim = experiment.claim(0);
     if let Some(out) = &args.out {

@@ -155,6 +155,8 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
     let rows = store.rows()?;
     let audited =
         claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.folder.display())))?;
+    let decisions =
+        consenso_node::decisions::read(&args.folder).map_err(|e| Failure::Run(e.into()))?;
     let identity = Identity::read(&args.folder)?;
     let key = identity::public_key(identity.certificate())?;
     let neighbours: Vec<&str> =
@@ -162,7 +164,7 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
     let facts = json!({
         "site": folder.site.name, "sites": neighbours, "made": clock::text(clock::now()), "version": env!("CARGO_PKG_VERSION"),
         "ledger": { "rows": rows.len(), "head": Hex(store.head()).to_string() },
-        "budget": books::standing(&rows), "studies": audited,
+        "budget": books::standing(&rows), "studies": audited, "decisions": decisions,
         "pin": Hex(&sha256(&[&key])).to_string(), "key": Hex(&key).to_string(),
     });
     let Sealed { text, seal: sealed } = seal(&identity, PURPOSE, &facts)?;
@@ -298,6 +300,35 @@ fn terms(study: &Value) -> Vec<String> {
     all
 }
 
+/// What was decided about questions, as facts have it: a line each, with the questions and why they
+/// were not answered without asking.
+fn decided(facts: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let question = |q: &Value| match q["because"].as_str() {
+        Some(why) => format!("{} ({why})", text(&q["question"])),
+        None => text(&q["question"]),
+    };
+    let line = |d: &Value| {
+        let asked = d["questions"].as_array().into_iter().flatten().map(question);
+        let by = if d["by"] == "policy" { "questions.toml" } else { "the operator" };
+        let cost = match (d["cost"][0].as_f64(), d["cost"][1].as_f64()) {
+            (Some(epsilon), Some(delta)) => {
+                format!("ε = {}, δ = {delta:e}", table::rounded_up(epsilon, 6))
+            }
+            _ => "no claim".to_owned(),
+        };
+        let study: String = text(&d["study"]).chars().take(12).collect();
+        format!(
+            "{}: {} by {by}, study {study}, {cost}: {}. Answered without asking then: {}.",
+            text(&d["time"]),
+            text(&d["decision"]),
+            asked.collect::<Vec<_>>().join("; "),
+            text(&d["rules"]),
+        )
+    };
+    facts["decisions"].as_array().into_iter().flatten().map(line).collect()
+}
+
 /// What the sites agreed to change, as facts have it.
 fn agreement_line(change: &Value) -> String {
     let signed: Vec<&str> =
@@ -342,6 +373,11 @@ fn printed(facts: &Value, text: &str, seal: &ReleaseSignature) -> Vec<u8> {
             ),
         ));
         all.extend(terms(study).into_iter().map(|text| (Text, text)));
+    }
+    let decided = decided(facts);
+    if !decided.is_empty() {
+        all.push((Heading, "What was decided about questions".into()));
+        all.extend(decided.into_iter().map(|text| (Text, text)));
     }
     if let Some(remaining) = facts["budget"].get("remaining") {
         all.push((Heading, "Budget".into()));
@@ -397,13 +433,19 @@ fn page(facts: &Value, text: &str, seal: &ReleaseSignature) -> String {
             claims += &format!("<li>Study {}: {}</li>\n", of(&study["study"]), escape(&text));
         }
     }
+    let decided: String =
+        decided(facts).iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
+    let decided = match decided.is_empty() {
+        true => decided,
+        false => format!("<h2>What was decided about questions</h2>\n<ul>{decided}</ul>\n"),
+    };
     let who: Vec<String> = facts["sites"].as_array().into_iter().flatten().map(of).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{site}: what was released</title>\n<style>body{{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}}code{{overflow-wrap:anywhere;font-size:.85em}}table{{border-collapse:collapse}}td,th{{border:1px solid #bbb;padding:.3rem .6rem;text-align:left}}</style>\n\
          <h1>{site}: what was released</h1>\n<p>Made {made} by consenso {version}. This page holds what {site}'s ledger says and nothing of its records. Releases went to those of these sites that are its neighbours in a study's graph: {who}.</p>\n\
          <table><tr><th>study</th><th>digest</th><th>began</th><th>releases</th><th>claimed</th><th>recomputed from events</th><th></th></tr>\n{rows}</table>\n\
-         <h2>What the claims say</h2>\n<ul>{claims}</ul>\n\
+         <h2>What the claims say</h2>\n<ul>{claims}</ul>\n{decided}\
          <h2>How to verify</h2>\n<ol><li>The page: <code>consenso node report SITE_FOLDER --check THIS_PAGE</code> at any site of the network. The key must have the pin <code>{pin}</code> in that site's peers.toml.</li>\n\
          <li>The ledger: its last row must have the hash <code>{head}</code> ({count} rows). <code>consenso node audit</code> at {site} checks every row and recomputes ε from the events alone.</li>\n\
          <li>Against others: <code>consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl</code>. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.</li></ol>\n\

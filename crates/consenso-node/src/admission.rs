@@ -2,6 +2,7 @@
 //! and the ledger that stays with the records.
 
 use crate::audit_log::AuditLog;
+use crate::decisions;
 use crate::driven::Driven;
 use crate::error::NodeError;
 use crate::folder::{Folder, graph_digest};
@@ -137,6 +138,10 @@ pub fn opening(
         announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
         records: plan.records,
         unprotected: site.unprotected,
+        answers: match experiment.questionnaire() {
+            Some(_) => decisions::accepted(&folder.path)?,
+            None => None,
+        },
     })
 }
 

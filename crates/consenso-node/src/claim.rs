@@ -1,6 +1,7 @@
 //! Auditing a ledger: what its events alone prove, next to what was claimed.
 
 use crate::agreement::{Agreement, Summary};
+use crate::decisions::DecidedBy;
 use crate::spending::ChargeRow;
 use crate::store::{Entry, Row};
 use consenso_engine::privacy::calibrate::{self, LaplaceShift};
@@ -36,6 +37,20 @@ pub struct Audited {
     pub without: Vec<(u32, u32, f64)>,
     /// What the sites agreed to change since it began, each signed by all that remained.
     pub changes: Vec<Summary>,
+    /// By whose word the site answers, where the study asks questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnswersBy>,
+}
+
+/// By whose word a site answers the questions of a study.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AnswersBy {
+    /// Whose.
+    pub by: DecidedBy,
+    /// Hash of the line of `decisions.jsonl` that says so.
+    pub decision: String,
+    /// When it was decided.
+    pub time: String,
 }
 
 /// An ε from events alone.
@@ -182,6 +197,7 @@ impl Auditor {
                 holds: true,
                 without: Vec::new(),
                 changes: Vec::new(),
+                answers: None,
             };
             studies.push((study, Tally::default()));
             return;
@@ -222,6 +238,10 @@ impl Auditor {
                         self.wrong.get_or_insert(AuditError::NoAgreement { row, number });
                     }
                 }
+            }
+            Entry::Answers { by, decision, time } => {
+                let (by, decision, time) = (*by, decision.clone(), time.clone());
+                study.answers = Some(AnswersBy { by, decision, time });
             }
             Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
             Entry::Budget { .. }

@@ -12,6 +12,7 @@ mod call;
 mod callers;
 pub mod changes;
 pub mod claim;
+pub mod decisions;
 mod differences;
 mod driven;
 mod edges;

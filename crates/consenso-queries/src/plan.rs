@@ -7,11 +7,16 @@ use crate::error::QuestionError;
 use crate::part::{Axis, Content, Part};
 use crate::question::{Question, QuestionKind};
 use crate::released::KnownPart;
-use crate::strategy::{Measured, Strategy};
+use crate::strategy::{self, Measured, Strategy};
 use consenso_tables::{Records, nearest};
 
-/// Bins of a number whose distribution is asked for.
-pub(crate) const FINE: usize = 256;
+/// How many bins a number may be counted in whose distribution is asked for: as many as noise
+/// leaves something to see in.
+const FINE: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
+/// Bins where nothing is known of the noise, and the most where groups would make a long vector.
+const USUAL: usize = 256;
+/// The longest part that finer bins may make.
+const ROOM: usize = 1 << 14;
 /// Bins of time in a survival question, and of a score.
 const CURVE: usize = 128;
 /// Bins of a histogram that are shown where the question does not say.
@@ -38,6 +43,9 @@ pub struct Request {
     /// Standard deviation of the noise of the sum, and of a site's sum, where one record moves the
     /// whole vector by 1; `None` where precision decides the budget.
     pub sigma: Option<[f64; 2]>,
+    /// About what the first of `sigma` will be, where that is not known yet: it decides how fine
+    /// bins are, and nothing else.
+    pub about: Option<f64>,
     /// Parts that were released before.
     pub known: Vec<KnownPart>,
 }
@@ -67,6 +75,8 @@ pub struct Plan {
     pub(crate) known: Vec<Option<KnownPart>>,
     pub(crate) sites: Vec<String>,
     pub(crate) counts: Vec<usize>,
+    /// Sites that are in no sum.
+    pub(crate) gone: Vec<usize>,
     pub(crate) blocks: bool,
     pub(crate) level: f64,
     pub(crate) sampling: bool,
@@ -89,7 +99,7 @@ pub struct Norms {
     pub apart: f64,
 }
 
-/// Rounding of a part's sums, generously: of at most 2^9 products of a record's count, each with an
+/// Rounding of a part's sums, generously: of at most 2^11 products of a record's count, each with an
 /// error of 2^−53, for fewer than 2^9 records; recursive sums of more records are covered by what a
 /// mean's sensitivity adds for them.
 const ROUNDING: f64 = 1e-6;
@@ -112,6 +122,7 @@ impl Plan {
             known: Vec::new(),
             sites: request.sites.clone(),
             counts: request.counts.clone(),
+            gone: Vec::new(),
             blocks: request.blocks,
             level: request.level,
             sampling: request.sampling,
@@ -120,7 +131,7 @@ impl Plan {
             needed: 0.0,
         };
         for (number, question) in questions.iter().enumerate() {
-            let mut asked = Asked { plan: &mut plan, question, number };
+            let mut asked = Asked { plan: &mut plan, question, number, request };
             let route = asked.route()?;
             plan.routes.push(route);
         }
@@ -233,14 +244,24 @@ impl Plan {
                 return Err(QuestionError::new(number, "precision", message));
             }
             let parts = self.routes[number].parts();
-            // Half the width is in proportion to σ of the part; see what it is at 1.
+            // Half the width is in proportion to σ of the part, but for that of bins; see what it
+            // is at 1.
             let unit: Vec<[f64; 2]> = vec![[1.0, 1.0]; self.parts.len()];
             let expected = answers::expected(self, number, &unit);
-            let widest = expected.iter().map(|e| e.half_width).fold(0.0, f64::max);
+            let bins = expected.iter().map(|e| e.resolution).fold(0.0, f64::max);
+            if precision <= bins {
+                let message = format!(
+                    "± {precision} is less than bins of this range can show, ± {}; allow more, or narrow the public range",
+                    crate::part::round(bins)
+                );
+                return Err(QuestionError::new(number, "precision", message));
+            }
+            let noise = |e: &Expected| (e.half_width - e.resolution) / (precision - e.resolution);
+            let widest = expected.iter().map(noise).fold(0.0, f64::max);
             for part in parts {
                 let [_, square, _, apart] = self.parts[part].norms();
                 let moves = if self.zero_out { square } else { apart.max(1e-12) };
-                let need = moves * (widest / precision).powi(2);
+                let need = moves * widest.powi(2);
                 if need > needs[part].0 {
                     needs[part] = (need, number);
                 }
@@ -254,6 +275,29 @@ impl Plan {
     #[must_use]
     pub fn needed(&self) -> f64 {
         self.needed
+    }
+
+    /// The plan as it reads sums that these sites are not in.
+    #[must_use]
+    pub fn without(&self, gone: &[usize]) -> Self {
+        let mut plan = self.clone();
+        for &site in gone.iter().filter(|site| **site < self.counts.len()) {
+            plan.counts[site] = 0;
+        }
+        plan.gone = gone.to_vec();
+        plan
+    }
+
+    /// The names of the sites.
+    #[must_use]
+    pub fn sites(&self) -> &[String] {
+        &self.sites
+    }
+
+    /// How many records each site has.
+    #[must_use]
+    pub fn counts(&self) -> &[usize] {
+        &self.counts
     }
 
     /// How many numbers an agent releases; 0 where everything is known already.
@@ -368,6 +412,7 @@ struct Asked<'a> {
     plan: &'a mut Plan,
     question: &'a Question,
     number: usize,
+    request: &'a Request,
 }
 
 impl Asked<'_> {
@@ -561,14 +606,15 @@ impl Asked<'_> {
             other.kind == QuestionKind::Quantiles
                 && (&other.column, &other.by) == (&self.question.column, &self.question.by)
         };
+        let fine = self.fine(column, &outer, by_site);
         let together = self.question.cuts.is_empty()
             && shown > 0
-            && FINE.is_multiple_of(shown)
+            && fine.is_multiple_of(shown)
             && self.plan.questions.iter().any(same);
         if together {
-            let axis = Axis::equal(&self.plan.columns, column, FINE).expect("a number");
-            let each = FINE / shown;
-            let bar = |k: usize| (0..FINE).map(|i| f64::from(u8::from(i / each == k))).collect();
+            let axis = Axis::equal(&self.plan.columns, column, fine).expect("a number");
+            let each = fine / shown;
+            let bar = |k: usize| (0..fine).map(|i| f64::from(u8::from(i / each == k))).collect();
             return Ok(self.bins(axis, outer, by_site, (0..shown).map(bar).collect()));
         }
         outer.push(self.cut(column)?);
@@ -605,11 +651,55 @@ impl Asked<'_> {
         if let Some(wrong) = self.question.q.iter().find(|q| !(**q > 0.0 && **q < 1.0)) {
             return self.fail("q", format!("{wrong} must lie between 0 and 1"));
         }
-        let axis = Axis::equal(&self.plan.columns, column, FINE).expect("a number");
+        let fine = self.fine(column, &outer, by_site);
+        let axis = Axis::equal(&self.plan.columns, column, fine).expect("a number");
         // Where a quantile lies is not known: any of the prefix sums may be asked for.
-        let prefix = |k: usize| (0..FINE).map(|i| f64::from(u8::from(i < k))).collect();
-        let functionals = (8..FINE).step_by(8).map(prefix).collect();
+        let prefix = |k: usize| (0..fine).map(|i| f64::from(u8::from(i < k))).collect();
+        let each = fine / 32;
+        let functionals = (each..fine).step_by(each).map(prefix).collect();
         Ok(self.bins(axis, outer, by_site, functionals))
+    }
+
+    /// In how many bins to count a number: more of them show more, and need a little more noise.
+    /// Public numbers decide, or bins that were counted before.
+    fn fine(&self, column: usize, outer: &[Axis], by_site: bool) -> usize {
+        let known = &self.request.known;
+        let before = |bins: &usize| {
+            let axis = Axis::equal(&self.plan.columns, column, *bins).expect("a number");
+            let measured = Box::new(Measured::new(Strategy::Flat, 1));
+            let content = Content::Bins { axis, measured, functionals: Vec::new() };
+            let key = Part::new(outer.to_vec(), content, by_site).key();
+            known.iter().any(|k| k.key == key)
+        };
+        let asked_before = FINE.into_iter().rev().find(|bins| !known.is_empty() && before(bins));
+        if let Some(bins) = asked_before {
+            return bins;
+        }
+        let info = self.plan.columns.get(column);
+        let (Some(sigma), ColumnKind::Number { min, max }) = (self.request.about, &info.kind)
+        else {
+            return USUAL;
+        };
+        let weight = |q: &Question| q.weight.unwrap_or(1.0).max(0.0);
+        let share = weight(self.question) / self.plan.questions.iter().map(weight).sum::<f64>();
+        let sites = self.plan.sites.len().max(1);
+        let groups: usize = outer.iter().map(Axis::cells).product();
+        let each = self.plan.records() / (groups * if by_site { sites } else { 1 }) as f64;
+        let sigma =
+            if by_site && !self.plan.blocks { sigma / (sites as f64).sqrt() } else { sigma };
+        let moved = if self.plan.zero_out { 1.0 } else { std::f64::consts::SQRT_2 };
+        // How many records lie in one unit of the column, where most of them are.
+        let density = each * 0.4 / info.sd.unwrap_or((max - min) / 6.0);
+        let error = |bins: usize| {
+            let noise = sigma * moved * strategy::rank_noise(bins) / share.sqrt() / density;
+            noise * noise + ((max - min) / bins as f64).powi(2) / 6.0
+        };
+        let blocks = groups * if by_site && self.plan.blocks { sites } else { 1 };
+        let room = |bins: &usize| *bins <= USUAL || bins * blocks <= ROOM;
+        FINE.into_iter()
+            .filter(room)
+            .min_by(|a, b| error(*a).total_cmp(&error(*b)))
+            .unwrap_or(USUAL)
     }
 
     fn crosstab(&mut self) -> Result<Route, QuestionError> {

@@ -44,7 +44,7 @@ fn give_or_take(a: &Answer, unit: f64) -> String {
 
 fn interval(a: &Answer) -> String {
     let width = a.high - a.low;
-    if a.low == a.high {
+    if a.low == a.high && a.noise == 0.0 {
         return "exact".into();
     }
     format!("{} to {}", digits(a.low, width), digits(a.high, width))
@@ -60,6 +60,24 @@ fn label(a: &Answer) -> String {
     words.join(": ")
 }
 
+/// The answers to show: of a curve that is lost in noise from some point on that point alone, marked.
+fn told(answers: &[Answer]) -> Vec<(&Answer, bool)> {
+    let lost = |a: &Answer| a.below_noise && a.what == "survival";
+    let mut all: Vec<(&Answer, bool)> = Vec::new();
+    for a in answers {
+        match all.last_mut() {
+            Some((last, later)) if lost(last) && lost(a) && last.group == a.group => *later = true,
+            _ => all.push((a, false)),
+        }
+    }
+    all
+}
+
+/// How likely chance is, as people write it.
+fn likely(p: f64) -> String {
+    if p < 1e-4 { "p < 0.0001".into() } else { format!("p = {p:.4}") }
+}
+
 /// One text table for every question.
 #[must_use]
 pub fn text(answered: &[Answered]) -> String {
@@ -70,20 +88,18 @@ pub fn text(answered: &[Answered]) -> String {
         if question.kind == QuestionKind::Summary {
             out.push_str(&table_one(question));
         } else {
-            let rows: Vec<Vec<String>> = question
-                .answers
-                .iter()
-                .map(|a| {
-                    let group = a.group.clone().unwrap_or_default();
-                    vec![group, a.what.into(), label(a), estimate(a), interval(a)]
-                })
-                .collect();
+            let row = |(a, later): (&Answer, bool)| {
+                let group = a.group.clone().unwrap_or_default();
+                let label = if later { format!("{} and later", label(a)) } else { label(a) };
+                vec![group, a.what.into(), label, estimate(a), interval(a)]
+            };
+            let rows: Vec<Vec<String>> = told(&question.answers).into_iter().map(row).collect();
             let head = [question.by.as_deref().unwrap_or(""), "", "", "estimate", "interval"];
             out.push_str(&aligned(&head.map(str::to_owned), &rows));
         }
         for test in &question.tests {
             let group = test.group.as_ref().map_or_else(String::new, |g| format!(" ({g})"));
-            let p = if test.p < 1e-4 { "p < 0.0001".into() } else { format!("p = {:.4}", test.p) };
+            let p = likely(test.p);
             let _ = writeln!(
                 out,
                 "  {}{group}: {:.2} on {} df, {p}",
@@ -265,11 +281,22 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
          <meta name=\"viewport\" content=\"width=device-width\"><title>{0}</title><style>\
          body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}}\
          table{{border-collapse:collapse;margin:.5rem 0 1rem}}td,th{{padding:.15rem .8rem .15rem 0;text-align:left;border-bottom:1px solid #ddd}}\
-         td.n{{text-align:right;font-variant-numeric:tabular-nums}}.claim,.note{{color:#555}}svg text{{font:11px system-ui,sans-serif;fill:#333}}\
-         </style><h1>{0}</h1><p class=\"claim\">{1}</p>",
+         td.n{{text-align:right;font-variant-numeric:tabular-nums}}.claim,.note{{color:#555}}svg{{max-width:100%;height:auto}}\
+         svg text{{font:11px system-ui,sans-serif;fill:#333}}pre{{white-space:pre-wrap;font-size:.85em}}\
+         .wide{{overflow-x:auto}}td,th{{white-space:nowrap}}\
+         </style><h1>{0}</h1>",
         escape::html(title),
-        escape::html(claim)
     );
+    // The first line says what it costs; the rest is for who wants to know.
+    let (first, rest) = claim.split_once('\n').unwrap_or((claim, ""));
+    let _ = write!(out, "<p class=\"claim\">{}</p>", escape::html(first));
+    if !rest.is_empty() {
+        let _ = write!(
+            out,
+            "<details class=\"claim\"><summary>The claim in full</summary><pre>{}</pre></details>",
+            escape::html(rest)
+        );
+    }
     for question in answered {
         let _ = write!(out, "<h2>{}</h2>", escape::html(&question.question));
         if question.kind == QuestionKind::Summary {
@@ -278,30 +305,29 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
         } else {
             figure(&mut out, question);
             let head = [question.by.as_deref().unwrap_or(""), "", "estimate", "interval"];
-            let rows: Vec<Vec<String>> = question
-                .answers
-                .iter()
-                .map(|a| {
-                    let of = [a.what.to_owned(), label(a)].join(" ").trim().to_owned();
-                    vec![a.group.clone().unwrap_or_default(), of, estimate(a), interval(a)]
-                })
-                .collect();
+            let row = |(a, later): (&Answer, bool)| {
+                let of = [a.what.to_owned(), label(a)].join(" ").trim().to_owned();
+                let of = if later { format!("{of} and later") } else { of };
+                vec![a.group.clone().unwrap_or_default(), of, estimate(a), interval(a)]
+            };
+            let rows: Vec<Vec<String>> = told(&question.answers).into_iter().map(row).collect();
             html_table(&mut out, &head.map(str::to_owned), &rows);
         }
         for test in &question.tests {
             let group = test.group.as_ref().map_or_else(String::new, |g| format!(" ({g})"));
             let _ = write!(
                 out,
-                "<p>{}{}: {:.2} on {} degrees of freedom, p = {:.4}; the test knows the noise.</p>",
+                "<p>{}{}: {:.2} on {} degrees of freedom, {}; the test knows the noise.</p>",
                 test.name,
                 escape::html(&group),
                 test.statistic,
                 test.df,
-                test.p
+                escape::html(&likely(test.p))
             );
         }
-        for note in &question.notes {
-            let _ = write!(out, "<p class=\"note\">{}</p>", escape::html(note));
+        if !question.notes.is_empty() {
+            let notes: Vec<String> = question.notes.iter().map(|note| escape::html(note)).collect();
+            let _ = write!(out, "<p class=\"note\">{}</p>", notes.join("<br>"));
         }
     }
     out.push_str("</html>\n");
@@ -309,7 +335,7 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
 }
 
 fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
-    out.push_str("<table><tr>");
+    out.push_str("<div class=\"wide\"><table><tr>");
     head.iter().for_each(|h| {
         let _ = write!(out, "<th>{}</th>", escape::html(h));
     });
@@ -326,7 +352,7 @@ fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
         }
         out.push_str("</tr>");
     }
-    out.push_str("</table>");
+    out.push_str("</table></div>");
 }
 
 const COLOURS: [&str; 6] = ["#1b6ca8", "#d1495b", "#2e8b57", "#8d5a97", "#c77d0a", "#555555"];
@@ -350,24 +376,29 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
     }
     let low = shown.iter().map(|a| a.low).fold(0.0f64, f64::min);
     let high = shown.iter().map(|a| a.high).fold(0.0f64, f64::max);
-    let (left, width, row) = (230.0, 420.0, 20.0);
+    let name = |a: &Answer| -> String {
+        let name = [a.group.clone().unwrap_or_default(), label(a)].join(" ");
+        name.trim().chars().take(34).collect()
+    };
+    // Labels of 11 pixels are at most 7 wide a letter.
+    let letters = shown.iter().map(|a| name(a).chars().count()).max().unwrap_or(0);
+    let (left, width, row) = (16.0 + 6.5 * letters as f64, 320.0, 20.0);
     let x = |v: f64| left + width * (v - low) / (high - low).max(1e-300);
     let _ = write!(
         out,
-        "<svg role=\"img\" aria-label=\"{}\" width=\"720\" height=\"{}\">",
+        "<svg role=\"img\" aria-label=\"{}\" width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\">",
         escape::html(&question.question),
+        left + width + 90.0,
         row * shown.len() as f64 + 12.0
     );
     for (k, a) in shown.iter().enumerate() {
         let y = row * k as f64 + 6.0;
-        let name = [a.group.clone().unwrap_or_default(), label(a)].join(" ");
-        let name: String = name.trim().chars().take(34).collect();
         let _ = write!(
             out,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             left - 8.0,
             y + 12.0,
-            escape::html(&name)
+            escape::html(&name(a))
         );
         if !a.below_noise {
             let (from, to) =
@@ -401,6 +432,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
     out.push_str("</svg>");
 }
 
+/// Survival by time, or true by false positive rates.
 fn curves(out: &mut String, question: &Answered, what: &str) {
     let mut groups: Vec<Option<String>> = Vec::new();
     for a in question.answers.iter().filter(|a| a.what == what) {
@@ -408,16 +440,29 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
             groups.push(a.group.clone());
         }
     }
-    let last = question.answers.iter().filter_map(|a| a.at).fold(f64::NEG_INFINITY, f64::max);
-    let first = question.answers.iter().filter_map(|a| a.at).fold(last, f64::min);
     let survival = what == "survival";
+    let points_at = || question.answers.iter().filter(|a| a.what == what).filter_map(|a| a.at);
+    let (first, last) = match survival {
+        true => (points_at().fold(f64::INFINITY, f64::min), points_at().fold(0.0, f64::max)),
+        false => (0.0, 1.0),
+    };
+    // Where a point of the curve lies: at its time, or at the false positive rate of its threshold.
+    let place = |a: &Answer| match survival {
+        true => a.at.unwrap_or(first),
+        false => {
+            let same = |b: &&Answer| {
+                b.what == "false positive rate" && (&b.group, b.at) == (&a.group, a.at)
+            };
+            question.answers.iter().find(same).map_or(0.0, |b| b.estimate)
+        }
+    };
     let (left, width, height) = (40.0, 520.0, 260.0);
     let start = if survival { first - (last - first) / 15.0 } else { first };
     let x = |v: f64| left + width * (v - start) / (last - start).max(1e-300);
     let y = |v: f64| 10.0 + height * (1.0 - v);
     let _ = write!(
         out,
-        "<svg role=\"img\" aria-label=\"{}\" width=\"720\" height=\"310\">",
+        "<svg role=\"img\" aria-label=\"{}\" width=\"680\" height=\"310\" viewBox=\"0 0 680 310\">",
         escape::html(&question.question)
     );
     for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
@@ -435,9 +480,10 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
             .iter()
             .filter(|a| a.what == what && &a.group == group && !a.below_noise)
             .collect();
-        let at = |a: &Answer| x(a.at.unwrap_or(first));
-        let begin =
-            if survival { format!("{:.1},{:.1} ", x(start), y(1.0)) } else { String::new() };
+        let at = |a: &Answer| x(place(a));
+        // Both curves go through the upper corner: everybody is alive, everything is positive.
+        let corner = if survival { start } else { 1.0 };
+        let begin = format!("{:.1},{:.1} ", x(corner), y(1.0));
         let line = |f: &dyn Fn(&Answer) -> f64| -> Vec<String> {
             points.iter().map(|a| format!("{:.1},{:.1}", at(a), y(f(a)))).collect()
         };
@@ -457,8 +503,14 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
     }
     let _ = write!(
         out,
-        "<text x=\"{left}\" y=\"295\">{}</text><text x=\"{}\" y=\"295\" text-anchor=\"end\">{last}</text></svg>",
+        "<text x=\"{left}\" y=\"288\">{}</text><text x=\"{}\" y=\"288\" text-anchor=\"end\">{last}</text>\
+         <text x=\"{}\" y=\"302\" text-anchor=\"middle\">{}</text></svg>",
         crate::part::round(start),
-        left + width
+        left + width,
+        left + 0.5 * width,
+        match survival {
+            true => escape::html(question.column.as_deref().unwrap_or("time")),
+            false => "false positive rate; the curve shows the true positive rate".to_owned(),
+        }
     );
 }

@@ -266,3 +266,49 @@ fn small_cells_are_below_noise_and_never_a_number() {
     }
     assert!(shown < 25, "noise passes for records in {shown} of 200");
 }
+
+/// Bins are as fine as noise leaves something to see in: few where it is large, many where it is
+/// small, by public numbers alone. What `plan` expects of quantiles is what is measured.
+#[test]
+fn bins_follow_the_noise_and_the_plan_knows_what_they_cost() {
+    let mut age = Column::new("age", Kind::Numeric { min: 0.0, max: 100.0 });
+    (age.known.mean, age.known.sd) = (Some(50.0), Some(15.0));
+    let words = ["no", "yes"].map(str::to_owned).to_vec();
+    let label = Column::new("dead", Kind::Label(Label::Classes(words)));
+    let schema = Schema::new(vec![age, label], Format::default(), true).unwrap();
+    let mut normal = Normal(21);
+    let mut ages: Vec<f64> =
+        (0..5000).map(|_| (50.0 + 15.0 * normal.draw()).clamp(0.0, 100.0)).collect();
+    ages.sort_by(f64::total_cmp);
+    let mut rows = Records::with_capacity(1, ages.len());
+    ages.iter().for_each(|age| rows.push(&[age / 100.0], 1.0));
+    let quartiles = [ages[1249], ages[2499], ages[3749]];
+    let question = Question::from_phrase("quantiles age", 0).unwrap();
+    let mut widths = Vec::new();
+    for sigma in [60.0, 8.0, 2.5] {
+        let request = Request {
+            sites: vec!["all".into()],
+            counts: vec![ages.len()],
+            level: 0.95,
+            about: Some(sigma),
+            ..Request::default()
+        };
+        let plan = Plan::new(std::slice::from_ref(&question), &Columns::of(&schema), &request);
+        let plan = plan.unwrap();
+        widths.push(plan.width());
+        let expected = &plan.expected([sigma, sigma])[0];
+        let sum = plan.totals(&rows, 0);
+        let (mut off, mut covered) = (0.0, 0.0);
+        for _ in 0..150 {
+            let answers = ask(&plan, &sum, sigma, &mut normal);
+            for (a, exact) in answers[0].answers.iter().zip(quartiles) {
+                off += (a.estimate - exact).abs() / 450.0;
+                covered += f64::from(u8::from(a.low <= exact && exact <= a.high)) / 450.0;
+            }
+        }
+        let plan = expected.iter().map(|e| e.error).sum::<f64>() / 3.0;
+        assert!((off / plan - 1.0).abs() < 0.2, "σ = {sigma}: {off} for {plan}");
+        assert!(covered > 0.93, "σ = {sigma}: {covered}");
+    }
+    assert!(widths[0] < widths[1] && widths[1] < widths[2], "{widths:?}");
+}

@@ -13,7 +13,7 @@ use super::{ExchangeKind, NoiseKind, own_records};
 use crate::account::Accounting;
 use crate::config_error::ConfigError;
 use crate::data::{Dataset, Encoding, FILE, Grouping, Records, RowBounds, Task};
-use crate::gate::Noise;
+use crate::gate::{Noise, Round};
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{LossKind, SiteWeights, WeightRule};
 use crate::protocol::Parameters;
@@ -33,6 +33,10 @@ pub struct Questionnaire {
     /// Standard deviation of the noise of the sum over all sites, and of one site's.
     sigma: [f64; 2],
 }
+
+/// What the sum of all sites' vectors is about: not the sites that dropped out of a masked sum.
+#[derive(Clone, Debug, Default)]
+struct LeftOut(Vec<usize>);
 
 /// A study with the questions in place of algorithms, before its noise is known.
 pub(super) struct Prepared {
@@ -161,15 +165,34 @@ fn plan(
         level,
         sampling: spec.questions.sampling,
         sigma,
+        about: about(asking, sites),
         known: asking.known.to_vec(),
     };
     Plan::new(questions, &Columns::of(&raw.schema), &request).map_err(|e| refused(&e))
+}
+
+/// About how large the noise of a sum will be that one record moves by 1, from what the file says:
+/// good enough to say how fine bins should be. `None` where wanted precision decides the budget.
+fn about(asking: &AskedOf<'_>, sites: &Sites) -> Option<f64> {
+    let (spec, n) = (asking.spec, sites.counts.len() as f64);
+    let (Some(privacy), Budget::Given(given)) = (spec.privacy, budget(spec)) else {
+        return spec.privacy.is_none().then_some(0.0);
+    };
+    let curator = gdp::mu_for(given?, privacy.delta).ok()?.recip();
+    let factor = match (spec.questions.exchange, spec.questions.correlated) {
+        (ExchangeKind::Plain, false) => n.sqrt(),
+        (ExchangeKind::Plain, true) => n.powf(0.25),
+        _ => (n / (n - spec.questions.colluders.unwrap_or(1) as f64).max(1.0)).sqrt(),
+    };
+    Some(curator * factor * f64::from(records_per_person(asking.raw)))
 }
 
 /// The study that releases the sums of a questionnaire: one step of one algorithm.
 fn release_of(spec: &ExperimentSpec, epsilon: Option<f64>, network: bool) -> ExperimentSpec {
     let mut one = spec.clone();
     (one.runs, one.trace_every, one.start) = (1, None, None);
+    // The sum is made in one round; whoever dies in a later one of an algorithm is in it.
+    one.drop_out.retain(|d| d.round <= 1);
     (one.sweep, one.delays, one.inference, one.problem) = (None, None, None, None);
     one.objective =
         ObjectiveSpec { loss: LossKind::Linear, regularization: 1.0, ..ObjectiveSpec::default() };
@@ -187,7 +210,7 @@ fn release_of(spec: &ExperimentSpec, epsilon: Option<f64>, network: bool) -> Exp
 }
 
 /// One step from zero. In a network everybody then mixes what all released, so that every site
-/// ends with the mean; nobody goes on without somebody, whose records would be missing in it.
+/// ends with the mean. Only masked sums go on without somebody: everybody knows without whom.
 fn algorithm(spec: &ExperimentSpec, network: bool) -> Parameters {
     let asked = &spec.questions;
     let mut table = Parameters::new();
@@ -207,6 +230,9 @@ fn algorithm(spec: &ExperimentSpec, network: bool) -> Parameters {
     let shared = asked.correlated || !asked.exchange.is_plain();
     if let (true, Some(colluders)) = (shared, asked.colluders) {
         set("colluders", colluders.into());
+    }
+    if let Some(drop_outs) = asked.drop_outs.filter(|t| *t > 0) {
+        set("drop_outs", drop_outs.into());
     }
     if kind == "gd" {
         set("aggregation", "fixed".into());
@@ -300,8 +326,15 @@ pub(super) fn known(asking: &AskedOf<'_>) -> Result<Option<Vec<Answered>>, Confi
     let loose = |q: &Question| Question { precision: None, ..q.clone() };
     let questions: Vec<Question> = asking.spec.query.iter().map(loose).collect();
     let plan = plan(asking, &Sites::of(asking)?, None, &questions)?;
-    let answers = || answer(&plan, &Released::of(&plan, &[], &[], [0.0, 0.0]));
-    Ok((plan.width() == 0).then(answers))
+    if plan.width() > 0 {
+        return Ok(None);
+    }
+    // What was released before was released without the same sites.
+    let gone = LeftOut::simulated(asking.spec);
+    let left = plan.without(&gone.0);
+    let mut answers = answer(&left, &Released::of(&left, &[], &[], [0.0, 0.0]));
+    gone.note(&plan, plan.sites(), &mut answers);
+    Ok(Some(answers))
 }
 
 /// What 1/σ² the wanted precision takes, where it alone decides the budget.
@@ -318,22 +351,67 @@ impl Prepared {
     }
 }
 
+impl LeftOut {
+    /// The sites that drop out of a simulated questionnaire.
+    fn simulated(spec: &ExperimentSpec) -> Self {
+        let masked = spec.questions.exchange == ExchangeKind::Masked;
+        let gone = spec.drop_out.iter().filter(|d| masked && d.round <= 1);
+        Self::of(gone.map(|d| d.agent))
+    }
+
+    fn of(agents: impl Iterator<Item = u32>) -> Self {
+        let mut all: Vec<usize> = agents.map(|agent| agent as usize).collect();
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+
+    fn has(&self, agent: usize) -> bool {
+        self.0.contains(&agent)
+    }
+
+    /// Says with every answer whose records it is not about.
+    fn note(&self, plan: &Plan, names: &[String], answers: &mut [Answered]) {
+        if self.0.is_empty() {
+            return;
+        }
+        let of =
+            |k: &usize| Some(format!("{} ({} records)", names.get(*k)?, plan.counts().get(*k)?));
+        let gone: Vec<String> = self.0.iter().filter_map(of).collect();
+        let here = (0..plan.counts().len()).filter(|k| !self.has(*k));
+        let (sites, records) =
+            here.fold((0, 0), |(sites, records), k| (sites + 1, records + plan.counts()[k]));
+        let note = format!(
+            "without {}, which dropped out: about the {records} records of the other {sites} sites",
+            gone.join(" and ")
+        );
+        answers.iter_mut().for_each(|question| question.notes.insert(0, note.clone()));
+    }
+}
+
 /// Standard deviation of the noise of the sum over all sites, and of one site's.
+pub(super) fn noise_of_sums(experiment: &Experiment) -> [f64; 2] {
+    noise_without(experiment, &LeftOut::default())
+}
+
+/// Standard deviation of the noise of the sum over the sites that are left, and of one site's.
 ///
 /// An agent's vector is −(N/B)·(the sum of its records' vectors), B being all records; agents draw
-/// independent noise.
-pub(super) fn noise_of_sums(experiment: &Experiment) -> [f64; 2] {
+/// independent noise. A round that is tried again has the noise of another charge.
+fn noise_without(experiment: &Experiment, gone: &LeftOut) -> [f64; 2] {
     let (planned, graph) = (&experiment.planned[0], &experiment.graphs[0]);
     let deviation = |agent: usize| {
         let allotment =
             planned.account.allotment(agent, experiment.stake(agent), graph.degree(agent))?;
-        Some(match allotment.noise.first()?.noise() {
+        let of_try = allotment.noise.get(gone.0.len()).or(allotment.noise.last())?;
+        Some(match of_try.noise() {
             Noise::Gaussian { sigma } => sigma,
             Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,
         })
     };
     let agents = experiment.counts.len();
-    let all: Vec<f64> = (0..agents).filter_map(deviation).collect();
+    let here = (0..agents).filter(|agent| !gone.has(*agent));
+    let all: Vec<f64> = here.filter_map(deviation).collect();
     let unit = experiment.counts.iter().sum::<usize>() as f64 / agents as f64;
     let total = all.iter().map(|s| s * s).sum::<f64>().sqrt();
     [unit * total, unit * all.iter().copied().fold(0.0, f64::max)]
@@ -366,23 +444,32 @@ impl Questionnaire {
         records
     }
 
-    /// The noised sums that the released vectors of all agents hold.
-    #[must_use]
-    pub fn released(&self, experiment: &Experiment, agents: &[Vec<f64>], mean: &[f64]) -> Released {
+    /// The noised sums that the released vectors of all agents hold, and what they answer; `mean`
+    /// is that of the agents that are left.
+    fn answered(
+        &self,
+        experiment: &Experiment,
+        agents: &[Vec<f64>],
+        mean: &[f64],
+        gone: &LeftOut,
+    ) -> (Released, Vec<Answered>) {
         let records = experiment.counts.iter().sum::<usize>() as f64;
-        let total: Vec<f64> = mean.iter().map(|m| -records * m).collect();
+        let n = experiment.counts.len();
+        let left = (n - gone.0.len()) as f64 / n as f64;
+        let total: Vec<f64> = mean.iter().map(|m| -records * left * m).collect();
         let plain = experiment.spec.questions.exchange.is_plain();
         let own = plain && !experiment.spec.questions.correlated && !experiment.alone;
         let unit = records / agents.len().max(1) as f64;
         let site = |vector: &Vec<f64>| vector.iter().map(|v| -unit * v).collect();
         let sites: Vec<Vec<f64>> = if own { agents.iter().map(site).collect() } else { Vec::new() };
-        Released::of(&self.plan, &total, &sites, self.sigma)
-    }
-
-    /// Answers all questions from what was released.
-    #[must_use]
-    pub fn answers(&self, released: &Released) -> Vec<Answered> {
-        answer(&self.plan, released)
+        let sigma = match gone.0.is_empty() {
+            true => self.sigma,
+            false => noise_without(experiment, gone),
+        };
+        let plan = self.plan.without(&gone.0);
+        let released = Released::of(&plan, &total, &sites, sigma);
+        let answers = answer(&plan, &released);
+        (released, answers)
     }
 }
 
@@ -393,11 +480,19 @@ impl Experiment {
         self.questions.as_deref()
     }
 
-    /// Returns the answers of a site of a network from what all sites end with, their mean.
+    /// Returns the answers of a site of a network from what all sites end with, their mean; `gone`
+    /// are the agents that a masked sum was made without, each with the first round that it is not
+    /// in.
     #[must_use]
-    pub fn site_answers(&self, mean: &[f64], names: &[String]) -> Option<Vec<Answered>> {
+    pub fn site_answers(
+        &self,
+        mean: &[f64],
+        names: &[String],
+        gone: &[(u32, Round)],
+    ) -> Option<Vec<Answered>> {
         let asked = self.questions.as_deref()?;
-        let mut answers = asked.answers(&asked.released(self, &[], mean));
+        let gone = LeftOut::of(gone.iter().filter(|(_, since)| since.0 <= 1).map(|(k, _)| *k));
+        let (_, mut answers) = asked.answered(self, &[], mean, &gone);
         // Sites have names where their network is known.
         let own = |group: &mut Option<String>| {
             let known = group.as_ref()?.strip_prefix("site ")?.parse::<usize>().ok()?;
@@ -409,6 +504,7 @@ impl Experiment {
                 own(&mut a.group);
             });
         }
+        gone.note(&asked.plan, names, &mut answers);
         Some(answers)
     }
 
@@ -416,8 +512,15 @@ impl Experiment {
     #[must_use]
     pub fn answered(&self, finished: &Finished) -> Option<(Released, Vec<Answered>)> {
         let (asked, trained) = (self.questions.as_deref()?, finished.models.first()?);
-        let released = asked.released(self, &trained.agents, &trained.mean);
-        let answers = asked.answers(&released);
+        let gone = LeftOut::simulated(&self.spec);
+        // Whoever dropped out has no part in the mean that the others have.
+        let left = trained.agents.iter().enumerate().find(|(agent, _)| !gone.has(*agent));
+        let mean = match (gone.0.is_empty(), left) {
+            (false, Some((_, model))) => model,
+            _ => &trained.mean,
+        };
+        let (released, mut answers) = asked.answered(self, &trained.agents, mean, &gone);
+        gone.note(&asked.plan, asked.plan.sites(), &mut answers);
         Some((released, answers))
     }
 }
@@ -430,6 +533,7 @@ mod tests {
     use super::*;
     use crate::audit::{Options, Verdict};
     use crate::data::{Schema, csv};
+    use consenso_queries::Answer;
     use std::fmt::Write as _;
 
     const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\nmean = 50\nsd = 15\n\
@@ -570,6 +674,69 @@ mod tests {
         // Noise that neighbours share leaves each agent's own in the sum: less than local noise,
         // more than a curator's.
         assert!(curator < sizes[3] && sizes[3] < 0.6 * sizes[0], "{sizes:?} {curator}");
+    }
+
+    /// A site that dies is in no sum: answers are about the others, with the noise of the others,
+    /// and say so. Every try is paid for.
+    #[test]
+    fn answers_without_a_site_that_dropped_out_are_about_the_others() {
+        let masked = "[questions]\nexchange = \"masked\"\ncolluders = 1\ndrop_outs = 1\n";
+        let gone = "[[drop_out]]\nagent = 2\nround = 1\n";
+        let budget = |epsilon: f64| format!("[privacy]\nepsilon = {epsilon}\ndelta = 1e-6\n");
+        let sizes = [300, 200, 500, 400, 250];
+        let (all, experiment) =
+            asked(&sizes, &format!("{}{masked}{QUERIES}{gone}", budget(20.0)), 4);
+        let found = answers(&experiment);
+        let left: Vec<&[f64; 4]> =
+            all.iter().enumerate().filter(|(k, _)| *k != 2).flat_map(|(_, r)| r).collect();
+        let of = |q: usize, what: &str| -> Vec<f64> {
+            found[q].answers.iter().filter(|a| a.what == what).map(|a| a.estimate).collect()
+        };
+        let mean = |rows: &[&[f64; 4]]| rows.iter().map(|r| r[0]).sum::<f64>() / rows.len() as f64;
+        for sex in [0.0, 1.0] {
+            let group: Vec<&[f64; 4]> = left.iter().copied().filter(|r| r[2] == sex).collect();
+            let means: Vec<&Answer> =
+                found[0].answers.iter().filter(|a| a.what == "mean").collect();
+            let found = means[sex as usize];
+            assert!((found.estimate - mean(&group)).abs() < 6.0 * found.noise, "{found:?}");
+            assert!(found.noise < 1.0, "{found:?}");
+        }
+        assert!((of(2, "count").iter().sum::<f64>() - 1150.0).abs() < 1e-6, "{:?}", of(2, "count"));
+        let sites: Vec<&str> = found[3]
+            .answers
+            .iter()
+            .filter(|a| a.what == "mean")
+            .map(|a| a.group.as_deref().unwrap())
+            .collect();
+        assert_eq!(sites, ["s0", "s1", "s3", "s4"], "nothing is said of the one that is gone");
+        assert_eq!(of(6, "count"), [300.0, 200.0, 400.0, 250.0]);
+        for question in &found {
+            let note = &question.notes[0];
+            assert!(note.contains("s2 (500 records), which dropped out"), "{note}");
+            assert!(note.contains("the 1150 records of the other 4 sites"), "{note}");
+        }
+        // What intervals take noise for is what it is, over all tries; the budget pays for both.
+        let count = "[[query]]\nkind = \"count\"\nby = \"sex\"\n";
+        let (mut squares, mut noise, mut whole) = (0.0, 0.0, 0.0);
+        for seed in 0..40 {
+            let text = format!("{}{masked}{count}{gone}", budget(1.0));
+            let (all, experiment) = asked(&sizes, &text, seed);
+            let claim = experiment.claim(0).unwrap();
+            assert!(claim.epsilon <= 1.0 && claim.epsilon > 0.98, "{}", claim.epsilon);
+            let found = &answers(&experiment)[0].answers[0];
+            let here = all.iter().enumerate().filter(|(k, _)| *k != 2).flat_map(|(_, r)| r);
+            let exact = here.filter(|r| r[2] == 0.0).count() as f64;
+            squares += (found.estimate - exact).powi(2);
+            (noise, whole) =
+                (found.noise, experiment.questionnaire().unwrap().expected()[0][0].noise);
+        }
+        let ratio = (squares / 40.0).sqrt() / noise;
+        assert!((0.65..1.4).contains(&ratio), "{ratio}");
+        assert!((noise / whole - (4.0f64 / 5.0).sqrt()).abs() < 0.01, "{noise} {whole}");
+        // Two tries of one curator's noise, with two of the five taken away.
+        let curator = 1.0 / gdp::mu_for(1.0, 1e-6).unwrap();
+        let floor = curator * (2.0f64 * 5.0 / 3.0).sqrt();
+        assert!((whole / floor - 1.0).abs() < 0.02, "{whole} {floor}");
     }
 
     /// The auditor attacks the release of a questionnaire and finds no more than is claimed.

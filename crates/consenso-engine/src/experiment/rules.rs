@@ -466,13 +466,6 @@ const STUDY: &[Rule<OfStudy>] = &[
         "set data.encoding = \"one-hot\"",
     ),
     study(
-        "drop_out",
-        "[[drop_out]] with questions",
-        |a| a.asks_questions() && !a.spec.drop_out.is_empty(),
-        "an answer is about the records of all sites, and a sum without one of them is about others",
-        "start the site again, which sends what it released before, or ask the other sites in a network of their own",
-    ),
-    study(
         "models",
         "`models = \"personal\"` on columns that are not scouted",
         |a| a.spec.models.is_personal() && !a.scouted(),

@@ -103,6 +103,10 @@ pub struct QuestionsSpec {
     /// How many sites may pool what they know, where noise is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colluders: Option<usize>,
+    /// How many sites may drop out of masked sums. Answers are then about the sites that are left,
+    /// and say so; each possible drop-out is paid for with one more release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_outs: Option<usize>,
     /// How sure intervals are: 0.95 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<f64>,

@@ -1,6 +1,7 @@
 //! What the rows of a site's ledger say. Their text is hashed: a field that is added must be left
 //! out where it says nothing.
 
+use crate::decisions::DecidedBy;
 use crate::frame::Digest;
 use crate::spending::ChargeRow;
 use consenso_engine::privacy::Claim;
@@ -51,6 +52,15 @@ pub enum Entry {
         /// Whether the noise comes from a seed that everybody knows.
         seeded: bool,
         /// When.
+        time: String,
+    },
+    /// A study of questions began because the site's operator let it.
+    Answers {
+        /// Whose word it was.
+        by: DecidedBy,
+        /// Hash of the line of `decisions.jsonl` that says so.
+        decision: String,
+        /// When it was decided.
         time: String,
     },
     /// A release was drawn and charged.

@@ -17,6 +17,7 @@ pub use crate::storage::FILE;
 
 use crate::books::{self, Admission};
 use crate::clock;
+use crate::decisions::Decision;
 use crate::frame::{Digest, Frame, Hex, blake3, release_hash, sha256, unhex};
 use crate::marks::{self, Mark};
 use crate::spending::{ChargeRow, Spending};
@@ -63,6 +64,8 @@ pub struct Opening {
     pub records: usize,
     /// Whether the site itself says that its records need no protection.
     pub unprotected: bool,
+    /// By which decision the site answers, where the study asks questions.
+    pub answers: Option<Decision>,
 }
 
 /// The open ledger of a site.
@@ -391,6 +394,10 @@ impl Store {
         let claim = opening.claim.clone().map(Box::new);
         let (cost, seeded) = (opening.cost, opening.seeded);
         entries.push((number, Entry::Study { experiment, graph, claim, cost, id, seeded, time }));
+        if let Some(Decision { by, hash, time, .. }) = &opening.answers {
+            let (by, decision, time) = (*by, hash.clone(), time.clone());
+            entries.push((number, Entry::Answers { by, decision, time }));
+        }
         self.append(&entries, Vec::new(), None)?;
         Ok(OpenStudy { number, checkpoint: None })
     }

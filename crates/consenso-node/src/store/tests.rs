@@ -144,6 +144,7 @@ pub(crate) fn opening(study: u8, epsilon: Option<f64>, budget: Option<(f64, f64)
         announced: None,
         records: 9,
         unprotected: false,
+        answers: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Answer, Expected, Reader, Slice, group_sizes};
 use crate::columns::ColumnKind;
 use crate::normal;
 use crate::part::{Axis, Content, round};
-use crate::plan::{FINE, Plan};
+use crate::plan::Plan;
 use crate::question::Question;
 use crate::strategy::Measured;
 
@@ -58,7 +58,7 @@ impl Reader<'_> {
                     .noise((high - low) / (2.0 * self.z));
                 answer.q = Some(q);
                 let sum: f64 = counts.iter().sum();
-                let all = slice.sigma * measured.variance(&vec![1.0; counts.len()]).sqrt();
+                let all = slice.sigma * measured.prefix_variance(counts.len(), 0.0).sqrt();
                 answer.below_noise = slice.records.is_none() && sum < self.z * all;
                 answers.push(answer);
             }
@@ -100,7 +100,7 @@ impl Reader<'_> {
     pub(super) fn bars(&self, question: &Question, part: usize) -> Vec<Answer> {
         let (axis, measured, [min, max]) = bins_of(self.plan, part);
         let shown = question.bins.unwrap_or(16);
-        let each = FINE / shown;
+        let each = axis.cells() / shown;
         let label = |k: usize| {
             let end = |k: usize| round(min + (max - min) * k as f64 / shown as f64);
             format!("[{}, {}{}", end(k), end(k + 1), if k + 1 == shown { "]" } else { ")" })
@@ -130,44 +130,44 @@ impl Reader<'_> {
 }
 
 pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64) -> Vec<Expected> {
-    let (axis, measured, [min, max]) = bins_of(plan, part);
+    let (axis, measured, range) = bins_of(plan, part);
     let (bins, info) = (axis.cells(), plan.columns.get(axis.column));
     if question.kind == crate::question::QuestionKind::Histogram {
-        let each = FINE / question.bins.unwrap_or(16);
+        let each = bins / question.bins.unwrap_or(16);
         let w: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i < each))).collect();
         let noise = sigma * measured.variance(&w).sqrt();
-        let (unit, assuming) = ("records in each bar".into(), String::new());
-        return vec![Expected {
-            what: "count",
-            group: None,
-            noise,
-            half_width: 0.0,
-            unit,
-            assuming,
-        }];
+        return vec![Expected::of("count", None, noise, "records in each bar", "")];
     }
+    let counted = question.by.as_deref().is_some_and(|by| by != "site");
     let mut all = Vec::new();
     for (group, records, assumed) in group_sizes(plan, question, part) {
-        let counted = question.by.as_deref().is_some_and(|by| by != "site");
         for q in wanted(question) {
-            let k = (q * bins as f64) as usize;
             let share = if counted { q } else { 0.0 };
-            let w: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i < k)) - share).collect();
-            let rank = sigma * measured.variance(&w).sqrt() / records;
-            let (noise, unit, law) = match (info.mean, info.sd) {
-                // What a rank is in the column's unit where it is normal.
-                (Some(_), Some(sd)) => {
-                    let density = normal::density(normal::quantile(q)) / sd;
-                    let noise = (rank / density).min(max - min);
-                    (noise, format!("in the unit of {}", info.name), "a normal column")
-                }
-                _ => (rank, "of the records, as a rank".to_owned(), ""),
+            // The estimate lies between two ends of bins, somewhere: its variance is the mean of that
+            // of a weighted mean of both, which is a sixth of a bin's below that of an end.
+            let rank = |k: usize| {
+                let mut one = vec![0.0; bins];
+                one[k.min(bins - 1)] = 1.0;
+                let end = measured.prefix_variance(k.min(bins), share);
+                sigma * (end - measured.variance(&one) / 6.0).max(0.0).sqrt() / records
             };
             let sizes = if assumed { "groups of one size" } else { "" };
-            let words: Vec<&str> = [sizes, law].into_iter().filter(|w| !w.is_empty()).collect();
-            let assuming = words.join(", ");
-            let group = group.clone();
-            all.push(Expected { what: "quantile", group, noise, half_width: 0.0, unit, assuming });
+            let (Some(mean), Some(sd)) = (info.mean, info.sd) else {
+                let (noise, unit) = (rank((q * bins as f64) as usize), "of the records, as a rank");
+                all.push(Expected::of("quantile", group.clone(), noise, unit, sizes));
+                continue;
+            };
+            // What a rank is in the column's unit where it is normal, and where the quantile lies.
+            let [min, max] = range;
+            let at = ((mean + sd * normal::quantile(q) - min) / (max - min)).clamp(0.0, 1.0);
+            let density = normal::density(normal::quantile(q)) / sd;
+            let noise = (rank((at * bins as f64) as usize) / density).min(max - min);
+            let words: Vec<&str> =
+                [sizes, "a normal column"].into_iter().filter(|w| !w.is_empty()).collect();
+            let unit = format!("in the unit of {}", info.name);
+            let mut one = Expected::of("quantile", group.clone(), noise, unit, words.join(", "));
+            one.resolution = 0.5 * (max - min) / bins as f64;
+            all.push(one);
         }
     }
     all

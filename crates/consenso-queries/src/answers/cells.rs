@@ -173,23 +173,10 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
     let noise = if cells > 1.0 { sigma * (1.0 - 1.0 / cells).sqrt() } else { 0.0 };
     let what = if question.kind == QuestionKind::Share { "share" } else { "count" };
     if question.kind != QuestionKind::Share && question.kind != QuestionKind::Summary {
-        let unit = "records in each cell".into();
-        return vec![Expected {
-            what,
-            group: None,
-            noise,
-            half_width: 0.0,
-            unit,
-            assuming: String::new(),
-        }];
+        return vec![Expected::of(what, None, noise, "records in each cell", "")];
     }
-    let one = |(group, records, assumed): (Option<String>, f64, bool)| Expected {
-        what: "share",
-        group,
-        noise: noise / records,
-        half_width: 0.0,
-        unit: "of the records".into(),
-        assuming: assumption(assumed),
+    let one = |(group, records, assumed): (Option<String>, f64, bool)| {
+        Expected::of("share", group, noise / records, "of the records", assumption(assumed))
     };
     group_sizes(plan, question, part).into_iter().map(one).collect()
 }

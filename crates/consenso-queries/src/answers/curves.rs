@@ -87,19 +87,25 @@ impl Reader<'_> {
         let horizon = question.horizon.unwrap_or(max);
         let until = (((horizon - min) / width).round() as usize).clamp(1, bins);
         let slices = self.slices(question, part);
-        let (mut answers, mut groups) = (Vec::new(), Vec::new());
-        for slice in &slices {
+        let all = measured.prefix_variance(bins, 0.0);
+        let curve = |slice: &Slice| {
             let [censored, events] = halves(measured, slice);
             let times = Times::new(events, &censored);
-            let all = slice.sigma * (2.0 * measured.variance(&vec![1.0; bins])).sqrt();
-            let hazard = times.hazard(2.0 * self.z * all);
+            let hazard = times.hazard(2.0 * self.z * slice.sigma * (2.0 * all).sqrt());
+            (times, hazard)
+        };
+        let curves: Vec<_> = slices.iter().map(curve).collect();
+        // Where nobody says up to when, as far as all curves are known that are known for long
+        // enough: means up to different times cannot be compared.
+        let known = curves.iter().map(|(_, hazard)| hazard.len()).filter(|k| *k >= bins / 4);
+        let until = match question.horizon {
+            None => known.min().unwrap_or(until).min(until),
+            Some(_) => until,
+        };
+        let (mut answers, mut groups) = (Vec::new(), Vec::new());
+        for (slice, (times, hazard)) in slices.iter().zip(curves) {
             let of_time = |k: usize| min + width * k as f64;
             answers.extend(self.curve(slice, measured, &times, &hazard, &of_time));
-            // Where nobody says up to when, as far as the curve is known.
-            let until = match question.horizon {
-                None if !hazard.is_empty() => until.min(hazard.len()),
-                _ => until,
-            };
             answers.push(self.restricted(
                 slice,
                 measured,
@@ -143,9 +149,11 @@ impl Reader<'_> {
             let half = self.z * (noise + sampling).sqrt();
             let h = hazard[k - 1];
             let s = libm::exp(-smooth[k - 1].max(0.0));
-            let (low, high) = (libm::exp(-h - half), libm::exp(-h + half));
-            let estimate = s.clamp(low.min(1.0), high.min(1.0));
-            let answer = Answer { estimate, ..answer }.between(low, high, [0.0, 1.0]);
+            // Noise that lifts a curve above 1 must not make its interval narrow.
+            let above = (libm::exp(-h) - 1.0).max(0.0);
+            let (low, high) = (libm::exp(-h - half) - above, libm::exp(-h + half));
+            // A curve that falls, in an interval that holds it: wider never covers less.
+            let answer = Answer { estimate: s, ..answer }.between(low, high, [0.0, 1.0]);
             answers.push(answer.noise(s * noise.sqrt()));
         }
         answers
@@ -368,27 +376,56 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
     let (axis, measured, _) = bins_of(plan, part);
     let bins = axis.cells();
     let one = |(group, records, _): (Option<String>, f64, bool)| {
-        let each = vec![0.5 * records / bins as f64; bins];
-        let (what, noise, unit, assuming) = if question.kind == QuestionKind::Roc {
+        if question.kind == QuestionKind::Roc {
+            let each = vec![0.5 * records / bins as f64; bins];
             let (_, noise, _) = area(measured, sigma, &[each.clone(), each], 0.0);
-            ("auc", noise.sqrt(), "", "classes of one size that the score does not tell apart")
-        } else {
-            let times = Times::new(each.clone(), &each);
-            let middle = bins / 2;
-            let w: Vec<f64> = (0..bins).map(|k| f64::from(u8::from(k < middle))).collect();
-            let hazard = times.hazard(0.0)[middle - 1];
-            let noise = variance(measured, sigma, &times.gradient(&w)).sqrt();
-            let assuming = "times spread evenly over the range, half of them events";
-            ("survival", noise * libm::exp(-hazard), "in the middle of the range", assuming)
-        };
-        Expected {
-            what,
-            group,
-            noise,
-            half_width: 0.0,
-            unit: unit.into(),
-            assuming: assuming.into(),
+            let assuming = "classes of one size that the score does not tell apart";
+            return Expected::of("auc", group, noise.sqrt(), "", assuming);
         }
+        let (times, assuming) = typical_times(plan, part, records);
+        let middle = bins / 2;
+        let w: Vec<f64> = (0..bins).map(|k| f64::from(u8::from(k < middle))).collect();
+        let hazard = times.hazard(0.0).get(middle - 1).copied().unwrap_or(0.0);
+        let noise = variance(measured, sigma, &times.gradient(&w)).sqrt() * libm::exp(-hazard);
+        Expected::of("survival", group, noise, "in the middle of the range", assuming)
     };
     group_sizes(plan, question, part).into_iter().map(one).collect()
+}
+
+/// Times as public numbers have them: exponential where the schema knows the mean of the column,
+/// with the share of events that it knows; else spread evenly, half of them events.
+fn typical_times(plan: &Plan, part: usize, records: f64) -> (Times, &'static str) {
+    let (axis, _, [min, max]) = bins_of(plan, part);
+    let bins = axis.cells();
+    let known = plan.parts[part].outer.last().and_then(|two| two.shares.as_ref());
+    let share = known.map_or(0.5, |shares| shares[1]);
+    let mean = plan.columns.get(axis.column).mean.map(|m| (m - min) / (max - min));
+    let Some(mean) = mean.filter(|m| *m > 0.01 && *m < 0.99) else {
+        let each = |share: f64| vec![share * records / bins as f64; bins];
+        let assuming = match known {
+            Some(_) => "times spread evenly over the range",
+            None => "times spread evenly over the range, half of them events",
+        };
+        return (Times::new(each(share), &each(1.0 - share)), assuming);
+    };
+    // The mean of an exponential time that is cut at 1 is (1 − e^(−r))/r, which falls with r.
+    let (mut low, mut high) = (1e-3, 1e3);
+    for _ in 0..60 {
+        let r = f64::sqrt(low * high);
+        let cut = -libm::expm1(-r) / r;
+        if cut > mean { low = r } else { high = r }
+    }
+    let rate = f64::sqrt(low * high);
+    let left = |k: usize| libm::exp(-rate * k as f64 / bins as f64);
+    // Whoever is there at the end of the range has had no event.
+    let within = (share / (1.0 - left(bins))).min(1.0);
+    let mass = |k: usize| records * (left(k) - left(k + 1));
+    let events = (0..bins).map(|k| within * mass(k)).collect();
+    let mut censored: Vec<f64> = (0..bins).map(|k| (1.0 - within) * mass(k)).collect();
+    censored[bins - 1] += records * left(bins);
+    let assuming = match known {
+        Some(_) => "exponential times",
+        None => "exponential times, half of them events",
+    };
+    (Times::new(events, &censored), assuming)
 }

@@ -102,11 +102,43 @@ pub struct Expected {
     pub noise: f64,
     /// Half the width of its interval, sampling apart.
     pub half_width: f64,
+    /// The part of that which the width of bins adds, and no budget takes away.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resolution: f64,
+    /// How far the answer will be off, on average: the mean size of the error of noise and bins.
+    pub error: f64,
     /// The unit of both.
     pub unit: String,
     /// What that rests on, where it is not certain.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub assuming: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(x: &f64) -> bool {
+    *x == 0.0
+}
+
+impl Expected {
+    /// What noise of this deviation does to an answer.
+    fn of(
+        what: &'static str,
+        group: Option<String>,
+        noise: f64,
+        unit: impl Into<String>,
+        assuming: impl Into<String>,
+    ) -> Self {
+        Self {
+            what,
+            group,
+            noise,
+            half_width: 0.0,
+            resolution: 0.0,
+            error: 0.0,
+            unit: unit.into(),
+            assuming: assuming.into(),
+        }
+    }
 }
 
 impl Answer {
@@ -200,7 +232,14 @@ pub(crate) fn expected(plan: &Plan, number: usize, sigma: &[[f64; 2]]) -> Vec<Ex
     let (question, route) = (&plan.questions[number], &plan.routes[number]);
     let z = normal::quantile(0.5 + 0.5 * plan.level);
     let mut all = expected_of(plan, question, route, sigma);
-    all.iter_mut().for_each(|e| e.half_width = z * e.noise);
+    for e in &mut all {
+        e.half_width = z * e.noise + e.resolution;
+        // In a bin of width w = 2·resolution the estimate is anywhere. That costs nothing where
+        // records are spread over the bin, and w²/6 in square where all of them are at one point,
+        // anywhere in it; between both. A normal error's mean size is √(2/π) of its deviation.
+        let bins = (2.0 * e.resolution).powi(2) / 12.0;
+        e.error = (2.0 / std::f64::consts::PI * (e.noise * e.noise + bins)).sqrt();
+    }
     all
 }
 
@@ -297,7 +336,9 @@ impl Reader<'_> {
                 let (values, settled) = settle(values, records);
                 Slice { group: Some(name.clone()), values, sigma, records: Some(records), settled }
             };
-            return self.plan.sites.iter().enumerate().map(of_site).collect();
+            let sites = self.plan.sites.iter().enumerate();
+            let here = sites.filter(|(site, _)| !self.plan.gone.contains(site));
+            return here.map(of_site).collect();
         }
         let (values, sigma) = self.released.values(part, None);
         let records = self.plan.records();
@@ -325,7 +366,11 @@ impl Reader<'_> {
         let note = |c: &crate::columns::ColumnInfo| {
             names.contains(&c.name.as_str()).then(|| format!("{}: {}", c.name, c.missing))
         };
-        columns.filter_map(note).collect()
+        let mut notes: Vec<String> = columns.filter_map(note).collect();
+        if question.kind == QuestionKind::Correlation {
+            notes.insert(0, "component: its share of the variance of all columns".into());
+        }
+        notes
     }
 }
 

@@ -167,14 +167,9 @@ pub(super) fn expected(
             (false, true) => "a mean off the middle of the range",
             (false, false) => "",
         };
-        Expected {
-            what: if sum { "sum" } else { "mean" },
-            group,
-            noise,
-            half_width: 0.0,
-            unit: format!("in the unit of {}", plan.columns.get(column).name),
-            assuming: if assumed && !open { assumption(true) } else { assuming.into() },
-        }
+        let unit = format!("in the unit of {}", plan.columns.get(column).name);
+        let assuming = if assumed && !open { assumption(true) } else { assuming.into() };
+        Expected::of(if sum { "sum" } else { "mean" }, group, noise, unit, assuming)
     };
     group_sizes(plan, question, number).into_iter().map(one).collect()
 }

@@ -174,18 +174,8 @@ pub(super) fn expected(plan: &Plan, part: usize, sigma: f64) -> Vec<Expected> {
         for &b in &columns[i + 1..] {
             let noise = sigma / std::f64::consts::SQRT_2 / (plan.records() * spread(a) * spread(b));
             let names = [a, b].map(|c| plan.columns.get(c).name.as_str()).join(" × ");
-            all.push(Expected {
-                what: "correlation",
-                group: None,
-                noise,
-                half_width: 0.0,
-                unit: format!("of {names}"),
-                assuming: if known {
-                    String::new()
-                } else {
-                    "deviations of a fifth of the range".into()
-                },
-            });
+            let assuming = if known { "" } else { "deviations of a fifth of the range" };
+            all.push(Expected::of("correlation", None, noise, format!("of {names}"), assuming));
         }
     }
     all
