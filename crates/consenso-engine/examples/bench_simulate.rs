@@ -19,6 +19,10 @@ use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// As the command has it.
+#[global_allocator]
+static ALLOCATOR: consenso_memory::HugePages = consenso_memory::HugePages;
+
 const ROUNDS: u32 = 100;
 
 fn seconds(f: impl FnOnce()) -> f64 {

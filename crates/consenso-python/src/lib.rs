@@ -40,6 +40,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Records are read from memory once per round: huge pages make that faster.
+#[global_allocator]
+static ALLOCATOR: consenso_memory::HugePages = consenso_memory::HugePages;
+
 create_exception!(consenso, ConsensoError, PyException, "A run failed; the text says why.");
 create_exception!(
     consenso,
