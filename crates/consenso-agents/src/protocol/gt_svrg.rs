@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// It is for records that nobody hides. One record that is replaced moves v by up to 2/q − 1 times
 /// as much as it moves a full gradient (q the share that is drawn), for a drawn record counts 1/q
-/// times in two gradients; and sampling in secret takes nothing off that, for a record is in ∇f(τ)
-/// whether it was drawn or not.
+/// times in two gradients; and no theorem here takes anything off for drawing it in secret, for it
+/// is in ∇f(τ) whether it was drawn or not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GtSvrg {
