@@ -9,6 +9,12 @@ program=$1 version=$2 file=$3
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 layer=$place/layer oci=$place/oci
+# The program says which machine it is for (e_machine of its ELF header).
+case $(od -An -tx1 -j18 -N1 "$program" | tr -d ' ') in
+    3e) arch=amd64 machine=x86_64 ;;
+    b7) arch=arm64 machine=aarch64 ;;
+    *) echo "image: $program is no program for x86_64 or aarch64" >&2; exit 1 ;;
+esac
 mkdir -p "$layer/usr/bin" "$layer/etc" "$layer/work" "$layer/tmp" "$oci/blobs/sha256"
 cp "$program" "$layer/usr/bin/consenso"
 chmod 755 "$layer/usr/bin/consenso"
@@ -25,7 +31,6 @@ blob() { sum=$(digest "$1"); mv "$1" "$oci/blobs/sha256/$sum"; echo "$sum"; }
 pack "$layer" "$place/layer.tar" 65532
 layer_size=$(size "$place/layer.tar")
 layer_sum=$(blob "$place/layer.tar")
-case $(uname -m) in aarch64) arch=arm64 ;; *) arch=amd64 ;; esac
 printf '{"architecture":"%s","os":"linux","config":{"User":"65532:65532","WorkingDir":"/work","Entrypoint":["/usr/bin/consenso"],"Cmd":["--help"],"Volumes":{"/work":{}},"Labels":{"org.opencontainers.image.title":"consenso","org.opencontainers.image.version":"%s","org.opencontainers.image.licenses":"MIT OR Apache-2.0"}},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},"history":[{"created_by":"deploy/image.sh"}]}' \
     "$arch" "$version" "$layer_sum" > "$place/config.json"
 config_size=$(size "$place/config.json")
@@ -44,6 +49,10 @@ echo "image: $(size "$file") bytes, manifest sha256:$manifest_sum"
 root=$place/root
 mkdir "$root"
 tar -xf "$oci/blobs/sha256/$layer_sum" -C "$root"
+if [ "$(uname -m)" != "$machine" ]; then
+    echo "image: not run: it is for $machine"
+    exit 0
+fi
 if [ "$(id -u)" != 0 ] || ! command -v unshare > /dev/null; then
     echo "image: not run: that needs root and unshare, or a container engine"
     exit 0

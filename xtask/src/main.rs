@@ -36,7 +36,7 @@ Usage: cargo xtask <command>
           `bench utility [--quick] [--development] [--program=FILE]` goes on where it was stopped
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
-  python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
+  python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one, with --federated the examples for Flower and NVFlare
           (its size, import time, a fit beside the command line; --wheel: only that), --compare: accuracy beside diffprivlib, --docs: writes the API page
   r       the R package from this tree, offline (target/r): build, R CMD check with its tests and vignette, and the same bits from the command line, Python
           (where target/python is) and R; needs r-base-dev, r-cran-jsonlite, r-cran-knitr and r-cran-markdown of Debian

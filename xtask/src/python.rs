@@ -25,6 +25,8 @@ const NEEDED: [&str; 16] = [
     "basedpyright",
     "tomli", // what Python 3.10 reads TOML with: types are checked for it too
 ];
+/// Frameworks of others that examples stand in.
+const FEDERATED: [&str; 4] = ["numpy", "pytest", "flwr", "nvflare"];
 /// What the comparison with diffprivlib needs: it does not import beside a newer scikit-learn.
 const CENTRAL: [&str; 3] = ["diffprivlib==0.6.6", "scikit-learn==1.5.2", "setuptools<81"];
 /// The notebooks, run from the first cell to the last.
@@ -182,6 +184,20 @@ impl Room {
             && bench("memory.py")
     }
 
+    /// The examples for Flower and NVFlare with these frameworks, in an environment of their own.
+    fn federated(&self) -> bool {
+        let own = self.target.join("python-federated");
+        let python = || {
+            let mut python = Command::new(own.join("bin/python"));
+            python.current_dir(&self.package).env("PYTHONPATH", self.package.join("python"));
+            python
+        };
+        let tests = ["-m", "pytest", "-q", "tests/test_flower.py", "tests/test_nvflare.py"];
+        (own.join("bin/python").exists() || succeeds(self.python().args(["-m", "venv"]).arg(&own)))
+            && succeeds(python().args(INSTALL).args(FEDERATED))
+            && succeeds(python().args(tests))
+    }
+
     /// The table of accuracies beside diffprivlib, which gets an environment of its own; uses the
     /// environment that [`Self::wheel`] made.
     fn compare(&self) -> bool {
@@ -203,7 +219,8 @@ impl Room {
 }
 
 /// Checks the package; with `--release` also the wheel, with `--compare` the table beside
-/// diffprivlib instead, with `--docs` writes the API page.
+/// diffprivlib instead, with `--federated` the examples for other frameworks, with `--docs` writes
+/// the API page.
 pub(crate) fn run(arguments: &[String]) -> bool {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let lints = ["clippy", "--quiet", "-p", "consenso-python", "--", "-D", "warnings"];
@@ -221,9 +238,12 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         }
         ["--wheel"] => room.wheel(),
         ["--compare"] => room.compare(),
+        ["--federated"] => room.build() && room.federated(),
         ["--docs"] => room.build() && succeeds(room.built().arg("api.py")),
         _ => {
-            eprintln!("cargo xtask python takes --release, --wheel, --compare or --docs");
+            eprintln!(
+                "cargo xtask python takes --release, --wheel, --compare, --federated or --docs"
+            );
             false
         }
     }

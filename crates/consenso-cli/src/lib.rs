@@ -167,16 +167,29 @@ static ITSELF: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// A command that starts this program again.
 fn itself() -> anyhow::Result<std::process::Command> {
-    use anyhow::Context as _;
     let words = match ITSELF.get() {
         Some(words) => words.clone(),
-        None => {
-            vec![std::env::current_exe().context("where this program lies is not known")?.into()]
-        }
+        None => vec![own_file()?],
     };
     let mut command = std::process::Command::new(&words[0]);
     command.args(&words[1..]);
     Ok(command)
+}
+
+/// The file of this program. Where the system does not say (a root without `/proc`), it is what the
+/// program was called by.
+fn own_file() -> anyhow::Result<OsString> {
+    use anyhow::Context as _;
+    let known = std::env::current_exe().map(OsString::from);
+    known.or_else(|error| {
+        let called = std::env::args_os().next().filter(|name| !name.is_empty());
+        let called = called.ok_or(error).context("where this program lies is not known")?;
+        // A name without a folder is looked up again; a path must not depend on the folder.
+        let path = std::path::Path::new(&called);
+        let path =
+            if path.components().count() > 1 { std::path::absolute(path)? } else { path.into() };
+        Ok(path.into())
+    })
 }
 
 /// Runs the command that these words ask for, the program's name first, and returns its exit code.

@@ -23,9 +23,11 @@ Examples:
   consenso predict runs/mine-7/models/dgd.json new.csv --proba
   consenso predict hospital-a new.csv --json                 the model of a finished site
   consenso predict runs/mine-7 new.csv --threshold 0.3       answer the positive class above 30 %
+  consenso predict runs/mine-7 new.csv --interval 0.9        where 90 % of such labels lie: counts, amounts, numbers
   consenso predict runs/mine-7 new.csv --keep id --unknown ignore
 
-With --json: {rows: [{row, prediction, probability or probabilities, kept}], metrics, …}; metrics is null without labels.")]
+With --json: {rows: [{row, prediction, probability or probabilities, low, high, kept}], metrics, …}; metrics is null without
+labels; interval {level, covered} has the share of the labels that lie within.")]
 pub(crate) struct Args {
     /// A model file, the folder of a run, or the folder of a finished site
     model: PathBuf,
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// Also give probabilities
     #[arg(long)]
     proba: bool,
+    /// Also give the interval in which the label lies with this probability, such as 0.9: the spread
+    /// of labels around their mean and the uncertainty of the model
+    #[arg(long, value_name = "LEVEL")]
+    interval: Option<f64>,
     /// Probability above which the positive of two classes is answered [default: the model's own,
     /// 0.5 unless the study set another]
     #[arg(long, value_name = "T")]
@@ -72,6 +78,9 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         )
         .into());
     }
+    if args.interval.is_some() && args.agent.is_some() {
+        return Err(anyhow!("--interval is of the shared model: leave --agent out").into());
+    }
     let Found { model, place } = model_file::find(&args.model, args.algorithm.as_deref())?;
     let name = || place.display().to_string();
     let threshold = args.threshold.or(model.threshold).unwrap_or(0.5);
@@ -82,27 +91,36 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         [] => Vec::new(),
         names => files::read_texts(&args.data, schema, &args.format, names)?,
     };
-    let beside = Beside { names: &args.keep, cells: &passed };
     let records = encoder.encode_table(&new);
     let answers = model.answers(&records, weights, threshold).with_context(name)?;
+    let ends = args.interval.map(|level| model.intervals(&records, level)).transpose();
+    let ends = ends.with_context(name)?;
     let labelled: Vec<usize> = (0..new.len()).filter(|&i| !new.labels()[i].is_nan()).collect();
     let metrics = if labelled.len() == new.len() {
         model.judge(&records, weights, threshold)
     } else {
         model.judge(&records.select(&labelled), weights, threshold)
     };
+    let within = ends.as_deref().and_then(|ends| covered(ends, new.labels()));
     let rows = aligned(&kept, &answers);
+    let shown = Shown {
+        probabilities: probability_names(&model, schema, args.proba),
+        ends: ends.as_deref().map(|ends| aligned(&kept, ends)),
+        beside: Beside { names: &args.keep, cells: &passed },
+    };
     if let Some(path) = &args.out {
-        let text = csv(&rows, &probability_names(&model, schema, args.proba), &beside);
-        fs::write(path, text)
+        fs::write(path, csv(&rows, &shown))
             .map_err(|e| Failure::Run(anyhow!("{}: cannot be written: {e}", path.display())))?;
     }
     let skipped = rows.iter().filter(|r| r.is_none()).count();
     if json {
         let one = |(row, answer): (usize, &Option<&Answer>)| {
             let mut value = to_json(row + 1, *answer);
+            if let Some((low, high)) = shown.ends_of(row) {
+                (value["low"], value["high"]) = (json!(low), json!(high));
+            }
             if !args.keep.is_empty() {
-                value["kept"] = beside.object(row);
+                value["kept"] = shown.beside.object(row);
             }
             value
         };
@@ -110,14 +128,21 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         output::print_json(&json!({
             "model": place, "rows": rows, "metrics": metrics, "skipped": skipped, "clamped": new.report().clamped,
             "classes": model.classes, "out": args.out, "unknown": new.report().unknown,
+            "interval": args.interval.map(|level| json!({ "level": level, "covered": within })),
         }));
         return Ok(());
     }
     if args.out.is_none() {
-        let names = probability_names(&model, schema, args.proba);
-        output::print(csv(&rows, &names, &beside).trim_end());
+        output::print(csv(&rows, &shown).trim_end());
     }
     eprintln!("{}", spoken(&place.display().to_string(), rows.len(), skipped, metrics.as_ref()));
+    if let Some((level, within)) = args.interval.zip(within) {
+        eprintln!(
+            "{:.1} % of the labels lie within their intervals, which are made to hold {:.4} %",
+            100.0 * within,
+            100.0 * level
+        );
+    }
     for (column, count) in &new.report().unknown {
         let values = if *count == 1 { "value" } else { "values" };
         let fate = match args.unknown {
@@ -133,6 +158,33 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// The share of known labels that lie within their intervals; `None` where no label is known.
+fn covered(ends: &[(f64, f64)], labels: &[f64]) -> Option<f64> {
+    let known: Vec<bool> = ends
+        .iter()
+        .zip(labels)
+        .filter(|(_, label)| !label.is_nan())
+        .map(|((low, high), label)| (low..=high).contains(&label))
+        .collect();
+    let inside = known.iter().filter(|inside| **inside).count();
+    (!known.is_empty()).then(|| inside as f64 / known.len() as f64)
+}
+
+/// What is written beside predictions.
+struct Shown<'a> {
+    /// Names of the probabilities.
+    probabilities: Vec<String>,
+    /// The interval of every record of the file, where intervals are asked for.
+    ends: Option<Vec<Option<&'a (f64, f64)>>>,
+    beside: Beside<'a>,
+}
+
+impl Shown<'_> {
+    fn ends_of(&self, row: usize) -> Option<(f64, f64)> {
+        self.ends.as_ref().and_then(|ends| ends[row].copied())
+    }
 }
 
 /// Columns of the records that are written beside their predictions.
@@ -152,8 +204,8 @@ impl Beside<'_> {
     }
 }
 
-/// The answer for every record of the file, in order: none where a value was missing.
-fn aligned<'a>(kept: &[bool], answers: &'a [Answer]) -> Vec<Option<&'a Answer>> {
+/// What belongs to every record of the file, in order: none where a value was missing.
+fn aligned<'a, T>(kept: &[bool], answers: &'a [T]) -> Vec<Option<&'a T>> {
     let mut next = answers.iter();
     kept.iter().map(|&kept| if kept { next.next() } else { None }).collect()
 }
@@ -184,7 +236,8 @@ fn probability_names(model: &Model, schema: &Schema, asked: bool) -> Vec<String>
 }
 
 /// A line per record of the file, numbered from 1.
-fn csv(rows: &[Option<&Answer>], probabilities: &[String], beside: &Beside<'_>) -> String {
+fn csv(rows: &[Option<&Answer>], shown: &Shown<'_>) -> String {
+    let Shown { probabilities, ends, beside } = shown;
     let quoted = |text: &str| {
         if text.contains([',', '"', '\n']) {
             format!("\"{}\"", text.replace('"', "\"\""))
@@ -195,6 +248,7 @@ fn csv(rows: &[Option<&Answer>], probabilities: &[String], beside: &Beside<'_>) 
     let mut out = "row".to_owned();
     beside.names.iter().for_each(|name| out += &format!(",{}", quoted(name)));
     out += ",prediction";
+    out += if ends.is_some() { ",low,high" } else { "" };
     probabilities.iter().for_each(|name| out += &format!(",{}", quoted(name)));
     out.push('\n');
     for (row, answer) in (1..).zip(rows) {
@@ -206,6 +260,10 @@ fn csv(rows: &[Option<&Answer>], probabilities: &[String], beside: &Beside<'_>) 
         let _ = write!(out, "{row}");
         beside.of(row - 1).iter().for_each(|cell| out += &format!(",{}", quoted(cell)));
         let _ = write!(out, ",{prediction}");
+        match shown.ends_of(row - 1) {
+            Some((low, high)) => out += &format!(",{low},{high}"),
+            None => out += if ends.is_some() { ",," } else { "" },
+        }
         match answer {
             _ if probabilities.is_empty() => {}
             Some(answer) => answer.probabilities.iter().for_each(|p| out += &format!(",{p}")),

@@ -289,8 +289,8 @@ mod site {
             remaining: standing.as_ref().map(|s| spent(s.remaining)),
             results: public_results(folder, model.as_ref()),
             evidence: format!(
-                "the ledger of {0}: `consenso node audit` checks its chain and recomputes ε from \
-                 the events alone, `--against` compares it with what neighbours received",
+                "the ledger of site {0}: `consenso node audit` checks its chain and recomputes ε \
+                 from the events alone, `--against` compares it with what neighbours received",
                 folder.site.name
             ),
         })

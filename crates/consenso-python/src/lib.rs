@@ -370,7 +370,7 @@ fn charged(study: Study, observer: &dyn Observer, charge: Option<&Py<PyAny>>) ->
 
 /// Applies a model file to the text of a table; see `consenso_study::frames`.
 #[pyfunction]
-#[pyo3(signature = (model, name, text, agent, unknown))]
+#[pyo3(signature = (model, name, text, agent, unknown, interval = None))]
 fn predict(
     py: Python<'_>,
     model: &str,
@@ -378,12 +378,13 @@ fn predict(
     text: &[u8],
     agent: Option<&str>,
     unknown: &str,
+    interval: Option<f64>,
 ) -> PyResult<String> {
     let known = Unknown::ALL.into_iter().find(|policy| policy.name() == unknown);
     let unknown = known.ok_or_else(|| {
         input(format!("unknown=\"{unknown}\" must be \"error\", \"ignore\" or \"other\""))
     })?;
-    let answer = || frames::predict(model, name, text, agent, unknown).map_err(caused);
+    let answer = || frames::predict(model, name, text, agent, unknown, interval).map_err(caused);
     Ok(py.detach(|| threads::on_ours(answer))??.to_string())
 }
 

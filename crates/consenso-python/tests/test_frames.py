@@ -4,6 +4,7 @@ import csv
 import datetime
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -224,7 +225,7 @@ def test_what_is_missing_is_named():
     data = records(300)
     frame = pandas.DataFrame({"age": data["age"], "ward": pandas.Categorical(data["ward"], WARDS)})
     clf = consenso.LogisticRegression(bounds={"age": (0, 110)}, random_state=0).fit(frame, data["ill"])
-    with pytest.raises(InputError, match="missing value.*impute"):
+    with pytest.raises(InputError, match="no value of \"age\".*impute"):
         clf.predict(frame)
     with pytest.raises(InputError, match='no column "ward"'):
         clf.predict(frame[["age"]])
@@ -252,3 +253,60 @@ def test_one_file_with_a_site_column_is_divided_as_the_command_line_does(tmp_pat
     )
     consenso.cli("run", tmp_path / "study.toml", "--out", tmp_path / "out")
     assert model(tmp_path)["weights"] == clf._file["weights"]
+
+
+def test_a_column_is_described_in_short():
+    data = records(300)
+    frame = pandas.DataFrame({
+        "age": data["age"], "ward": pandas.Series(data["ward"]).replace("south", None),
+        "admitted": pandas.Timestamp("2020-01-01") + pandas.to_timedelta(np.arange(300) % 250, "D"),
+    })
+    said = {
+        "age": {"min": 0, "max": 110, "missing": {"impute": 40}}, "ward": {"categories": WARDS, "missing": "category"},
+        "admitted": ("2020-01-01", "2020-12-31"),
+    }
+    how = {"epsilon": 2.0, "random_state": 3}
+    clf = consenso.LogisticRegression(bounds=said, **how).fit(frame, data["ill"])
+    whole = {
+        "age": {"kind": "numeric", **said["age"]}, "ward": {"kind": "categorical", **said["ward"]},
+        "admitted": {"kind": "date", "origin": "2020-01-01", "min": "2020-01-01", "max": "2020-12-31"},
+    }
+    for other in (whole, {**said, "admitted": [pandas.Timestamp("2020-01-01"), np.datetime64("2020-12-31")]}):
+        np.testing.assert_array_equal(clf.coef_, consenso.LogisticRegression(bounds=other, **how).fit(frame, data["ill"]).coef_)
+    assert str(clf.schema_["admitted"]["max"]) == "2020-12-31" and "date from 2020-01-01 to 2020-12-31" in str(clf.schema_)
+    # Two texts in a list are categories, whatever they look like.
+    assert consenso.Schema({"day": ["2020-01-01", "2020-01-02"]})["day"]["kind"] == "categorical"
+    assert "numeric from 0 to 25\n" in str(consenso.Schema({"hours": (0.0, 25.0), "ward": ["a", "b"]}))
+    with pytest.raises(InputError, match=r'give bounds=\{"admitted": \("2015-01-01", "2025-12-31"\)\}'):
+        consenso.LogisticRegression(bounds={"age": (0, 110), "ward": WARDS}, **how).fit(frame, data["ill"])
+
+
+def test_whoever_cannot_be_predicted_is_named_with_the_way_out():
+    data = records(300)
+    typed = pandas.DataFrame({"age": np.nan_to_num(np.array(data["age"], dtype=float)), "ward": pandas.Categorical(data["ward"], WARDS)})
+    clf = consenso.LogisticRegression(bounds={"age": (0, 110)}, random_state=0).fit(typed, data["ill"])
+    with pytest.raises(InputError, match=r'row 2 has no value of "age", and'):
+        clf.predict(pandas.DataFrame({"age": [40, None], "ward": ["east", "east"]}))
+    # Nobody at all is no other case.
+    with pytest.raises(InputError, match=r'row 1 has no value of "age" and "ward", and'):
+        clf.predict(pandas.DataFrame({"age": [np.nan], "ward": [None]}))
+    with pytest.raises(InputError, match='unknown="ignore" predicts without this column'):
+        clf.predict(pandas.DataFrame({"age": [40], "ward": ["moon"]}))
+    # What noise alone does to a weight is known of frames, too, and a claim fits on a line.
+    assert clf.coef_noise_.shape == clf.coef_.shape and (clf.coef_noise_ > 0).all() and " ± " in clf.summary()
+    assert len(repr(clf.claim_)) < 250 and repr(clf.claim_).startswith("Claim(epsilon=1, delta=1e-06")
+
+
+def test_what_was_dropped_or_clamped_is_said():
+    data = records(300)
+    typed = pandas.DataFrame({"age": np.nan_to_num(np.array(data["age"], dtype=float), nan=50), "ward": pandas.Categorical(data["ward"], WARDS)})
+    with pytest.warns(UserWarning, match=r'values of column "age" were outside its declared range and clamped .* widen the range') as caught:
+        consenso.LogisticRegression(bounds={"age": (0, 10)}, random_state=0).fit(typed, data["ill"])
+    # The line at fault is the one that called fit.
+    assert [w.filename for w in caught if "clamped" in str(w.message)] == [__file__]
+    gaps = typed.assign(age=typed["age"].where(typed["age"] > 40))
+    with pytest.warns(UserWarning, match="of 300 records miss a value and were dropped"):
+        consenso.LogisticRegression(bounds={"age": (0, 110)}, random_state=0).fit(gaps, data["ill"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        consenso.LogisticRegression(bounds={"age": {"min": 0, "max": 110, "missing": {"impute": 40}}}, random_state=0).fit(gaps, data["ill"])

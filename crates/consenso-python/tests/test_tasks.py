@@ -83,3 +83,15 @@ def test_inference_is_a_frame():
     age = frame.loc["age"]
     assert age["low"] < age["estimate"] < age["high"] and "95 % interval" in found
     assert found.to_polars().shape[0] == len(frame)
+
+
+def test_counts_have_intervals_for_new_records():
+    X, _, count, sites = records()
+    model = consenso.PoissonRegressor(epsilon=6.0, bounds=BOUNDS, bounds_y=(0, 40), random_state=1).fit(X, count, sites=sites)
+    ends = model.predict_interval(X, level=0.9)
+    inside = (ends[:, 0] <= count) & (count <= ends[:, 1])
+    assert ends.shape == (900, 2) and (ends == np.round(ends)).all() and inside.mean() > 0.85
+    with pytest.raises(consenso.InputError, match="level"):
+        model.predict_interval(X, level=2.0)
+    with pytest.raises(consenso.InputError, match="inference"):
+        consenso.Ridge(bounds=BOUNDS, bounds_y=(0, 40)).fit(X, count, sites=sites).predict_interval(X)

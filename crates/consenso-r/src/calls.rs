@@ -208,14 +208,15 @@ fn predict(arguments: &Arguments) -> Result<Value, CallError> {
         must: "\"error\", \"ignore\" or \"other\"",
     })?;
     let (model, text) = (arguments.text("model")?, arguments.text("text")?);
-    Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown)?)
+    Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown, None)?)
 }
 
-/// The survival curve of a record, each `at` being a column, `=` and its value.
+/// The survival curve of a record, each `at:COLUMN` being the value of a column.
 fn survival(arguments: &Arguments) -> Result<Value, CallError> {
     let model = Model::from_json(arguments.text("model")?)?;
+    let all = arguments.0.iter();
     let given: Vec<(&str, &str)> =
-        arguments.all("at").filter_map(|text| text.split_once('=')).collect();
+        all.filter_map(|(key, value)| Some((key.strip_prefix("at:")?, &**value))).collect();
     Ok(json!(model.survival(&given)?))
 }
 

@@ -7,7 +7,7 @@
 use crate::files::{self, FileError, Tables, table_of};
 use crate::{ExperimentFile as _, SchemaFile as _};
 use consenso_engine::Study;
-use consenso_engine::data::{Draft, DraftOptions, Schema, Unknown, csv};
+use consenso_engine::data::{DataError, Draft, DraftOptions, Schema, Unknown, csv};
 use consenso_engine::experiment::{
     self, Asking, CallerError, Experiment, ExperimentSpec, Inputs, Observer, RunError, Source,
     SpecError,
@@ -215,14 +215,26 @@ pub fn predict(
     text: &[u8],
     agent: Option<&str>,
     unknown: Unknown,
+    interval: Option<f64>,
 ) -> Result<Value, FrameError> {
     let model = Model::from_json(model)?;
     let (schema, encoder, loss) = model.applicable()?;
     let weights = model.weights_of(agent)?;
-    let new = csv::read_unlabelled(text, name, schema, schema.format(), unknown)
-        .map_err(FileError::Data)?;
+    let new = match csv::read_unlabelled(text, name, schema, schema.format(), unknown) {
+        Ok(new) => new,
+        // Nobody is left to answer for, which is no error where each record may have no answer.
+        Err(DataError::AllMissing { rows, .. }) => {
+            let (none, kept) = (Vec::<f64>::new(), vec![false; rows as usize]);
+            return Ok(json!({
+                "kept": kept, "predictions": none, "probabilities": none, "scores": none,
+                "outputs": loss.outputs(), "classes": model.classes, "unknown": {}, "clamped": {},
+            }));
+        }
+        Err(error) => return Err(FileError::Data(error).into()),
+    };
     let records = encoder.encode_table(&new);
     let answers = model.answers(&records, weights, model.threshold.unwrap_or(0.5))?;
+    let intervals = interval.map(|level| model.intervals(&records, level)).transpose()?;
     let class = |name: &str| model.classes.iter().position(|class| class == name).unwrap_or(0);
     let predictions: Vec<f64> = answers
         .iter()
@@ -235,7 +247,7 @@ pub fn predict(
     Ok(json!({
         "kept": files::usable(&new), "predictions": predictions, "probabilities": probabilities,
         "scores": scores(loss, &records, weights), "outputs": loss.outputs(), "classes": model.classes,
-        "unknown": new.report().unknown, "clamped": new.report().clamped,
+        "unknown": new.report().unknown, "clamped": new.report().clamped, "intervals": intervals,
     }))
 }
 

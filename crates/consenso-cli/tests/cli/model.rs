@@ -84,6 +84,74 @@ fn predict_gives_the_figures_of_the_run_exactly() {
     assert_eq!(&npz[..4], b"PK\x03\x04");
 }
 
+/// Counts by age, from 0 to 9.
+fn counts(rows: u32, shift: u32) -> String {
+    let mut text = "age,visits\n".to_owned();
+    for i in 0..rows {
+        let age = (i * 37 + shift * 11) % 91 + 5;
+        text += &format!("{age},{}\n", (age / 25 + (i * 7 + shift) % 4) % 10);
+    }
+    text
+}
+
+/// The smallest count that a Poisson law of this mean reaches with probability `p`.
+fn poisson_quantile(mean: f64, p: f64) -> f64 {
+    let (mut y, mut one, mut below) = (0.0, (-mean).exp(), (-mean).exp());
+    while below < p {
+        y += 1.0;
+        one *= mean / y;
+        below += one;
+    }
+    y
+}
+
+#[test]
+fn counts_are_predicted_with_their_intervals() {
+    let place = Place::new("model-intervals");
+    std::fs::create_dir_all(place.path("sites")).unwrap();
+    for site in 0..3 {
+        place.write(&format!("sites/{site}.csv"), &counts(200, site));
+    }
+    let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
+        [[column]]\nname = \"visits\"\nkind = \"label\"\nmin = 0\nmax = 20\n";
+    let study = |inference: &str| {
+        format!(
+            "name = \"study\"\nruns = 1\n[data]\npath = \"sites/*.csv\"\nschema = \"schema.toml\"\nencoding = \"scouted\"\n\
+             [objective]\nloss = \"poisson\"\n[graph]\nkind = \"complete\"\n{inference}[[algorithm]]\nkind = \"dgd\"\n"
+        )
+    };
+    place
+        .write("schema.toml", schema)
+        .write("plain.toml", &study(""))
+        .write("errors.toml", &study("[inference]\nlevel = 0.95\n"))
+        .write("new.csv", "age,visits\n10,0\n,3\n95,4\n55,20\n");
+    place.consenso(&["run", "plain.toml", "--out", "plain", "--json"]).json();
+    place.consenso(&["run", "errors.toml", "--out", "errors", "--json"]).json();
+    // Without noise and standard errors all that varies is the count itself.
+    let said = place.consenso(&["predict", "plain", "new.csv", "--interval", "0.9", "--json"]);
+    let said = said.json();
+    for row in [0, 2, 3] {
+        let row = &said["rows"][row];
+        let mean = row["prediction"].as_f64().unwrap();
+        assert_eq!(row["low"], poisson_quantile(mean, 0.05), "{row}");
+        assert_eq!(row["high"], poisson_quantile(mean, 0.95), "{row}");
+    }
+    assert!(said["rows"][1]["prediction"].is_null() && said["rows"][1].get("low").is_none());
+    assert_eq!(said["interval"]["level"], 0.9);
+    assert!((said["interval"]["covered"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12, "{said}");
+    let text = place.consenso(&["predict", "errors", "new.csv", "--interval", "0.9"]);
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("row,prediction,low,high", "2,,,"), "{}", text.stderr);
+    assert!(text.stderr.contains("66.7 % of the labels lie within"), "{}", text.stderr);
+    for (arguments, word) in [
+        (&["predict", "plain", "new.csv", "--interval", "1.5"][..], "0.9"),
+        (&["predict", "plain", "new.csv", "--interval", "0.9", "--agent", "0"], "shared model"),
+    ] {
+        let said = place.consenso(arguments);
+        assert!(said.code == 2 && said.stderr.contains(word), "{}", said.stderr);
+    }
+}
+
 #[test]
 fn records_without_labels_or_with_gaps_are_predicted() {
     let place = Place::new("model-unlabelled");

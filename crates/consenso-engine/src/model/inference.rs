@@ -1,5 +1,6 @@
 //! Estimates with their uncertainty: standard errors, intervals, p-values and Wald tests.
 
+use super::special::gamma_above;
 use serde::{Deserialize, Serialize};
 
 /// What a study says of its coefficients, in units of the columns.
@@ -18,6 +19,10 @@ pub struct Inference {
     /// hazards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<f64>,
+    /// The standard deviation of labels around their predictions, in units of the label; of `ridge`
+    /// and `huber` losses alone, and where noise does not hide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual_sd: Option<f64>,
     /// What a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -171,7 +176,7 @@ impl Inference {
             }
         };
         let coefficients = found.into_iter().enumerate().map(one).collect();
-        Self { level, coefficients, covariance, tests, times: Vec::new(), notes: Vec::new() }
+        Self { level, coefficients, covariance, tests, ..Self::default() }
     }
 
     /// The estimate of a feature.
@@ -310,41 +315,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
 /// Returns the probability that a χ² of `df` degrees of freedom is above x: Q(df/2, x/2).
 #[must_use]
 pub fn chi_squared_above(x: f64, df: usize) -> f64 {
-    let (a, x) = (0.5 * df as f64, 0.5 * x);
-    if x.is_nan() || x <= 0.0 {
-        return 1.0;
-    }
-    let front = libm::exp(a * libm::log(x) - x - libm::lgamma(a));
-    if x < a + 1.0 {
-        // P(a, x) as a series.
-        let (mut term, mut sum, mut n) = (1.0 / a, 1.0 / a, a);
-        while term > sum * 1e-17 {
-            n += 1.0;
-            term *= x / n;
-            sum += term;
-        }
-        return (1.0 - front * sum).clamp(0.0, 1.0);
-    }
-    // Q(a, x) as Lentz's continued fraction.
-    let tiny = 1e-300;
-    let mut b = x + 1.0 - a;
-    let (mut c, mut d) = (1.0 / tiny, 1.0 / b);
-    let mut h = d;
-    for i in 1..10_000 {
-        let i = f64::from(i);
-        let an = -i * (i - a);
-        b += 2.0;
-        d = an * d + b;
-        d = 1.0 / if d.abs() < tiny { tiny } else { d };
-        c = b + an / c;
-        c = if c.abs() < tiny { tiny } else { c };
-        let change = c * d;
-        h *= change;
-        if (change - 1.0).abs() < 1e-15 {
-            break;
-        }
-    }
-    (front * h).clamp(0.0, 1.0)
+    gamma_above(0.5 * df as f64, 0.5 * x)
 }
 
 #[cfg(test)]

@@ -16,10 +16,12 @@
 //! ```
 
 mod inference;
+mod intervals;
 mod metrics;
 mod npz;
 mod onnx;
 pub(crate) mod sha256;
+mod special;
 mod survival;
 mod table;
 

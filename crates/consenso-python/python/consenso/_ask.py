@@ -81,7 +81,7 @@ def ask(
     Returns
     -------
     pandas.DataFrame or dict
-        One row per answer: question, group, what, level, q, at, estimate, low, high, noise, below_noise. What the
+        One row per answer: question, kind, group, what, level, q, at, estimate, low, high, noise, below_noise. What the
         questions cost is in ``frame.attrs["epsilon"]``.
 
     Raises
@@ -106,6 +106,9 @@ def ask(
     return _framed(found) if frame else found
 
 
+_ORDER = ("question", "kind", "group", "what", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
+
+
 def _framed(found: dict[str, Any]) -> Any:
     """One row per answer."""
     import pandas
@@ -116,6 +119,8 @@ def _framed(found: dict[str, Any]) -> Any:
         for answer in query["answers"]
     ]
     result = pandas.DataFrame(rows)
+    # As they are read, whatever order a file has them in.
+    result = result[sorted(result.columns, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))]
     result.attrs["epsilon"] = found.get("epsilon")
     if found.get("claim"):
         result.attrs["claim"] = Claim.of(found["claim"])

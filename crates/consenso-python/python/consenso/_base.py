@@ -624,3 +624,15 @@ class Regressor(_Tags, RegressorMixin, Decentralized):
         """The prediction for every row; ``site`` asks the model of one site, where they differ."""
         found = self._framed_answer(X, site)
         return self._scores(X) if found is None else np.array(found["predictions"], dtype=np.float64)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
+        """The interval in which the label of every row lies with this probability: one row a record, its lower and its upper end.
+
+        Counts and amounts vary around their mean by the law of the model, numbers by a normal law whose deviation ``inference=True``
+        finds; the uncertainty of the model is in it. Of the shared model, fitted under a schema or bounds by column.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_model"):
+            raise InputError("intervals need a model on a schema or on bounds by column: fit with schema=… or bounds={…}")
+        found = self._applied(X, None, float(level))
+        return np.array(found["intervals"], dtype=np.float64).reshape(-1, 2)

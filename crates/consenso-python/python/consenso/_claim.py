@@ -12,7 +12,7 @@ from ._format import round_up
 __all__ = ["Claim"]
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True, eq=True, repr=False)
 class Claim(Mapping[str, Any]):
     """What is claimed about privacy; printing shows all of it, and ``claim["epsilon"]`` works as ``claim.epsilon`` does.
 
@@ -96,6 +96,12 @@ class Claim(Mapping[str, Any]):
 
     def __str__(self) -> str:
         return self.statement or self.explain()
+
+    def __repr__(self) -> str:
+        return (
+            f"Claim(epsilon={round_up(self.epsilon, 4)}, delta={self.delta:g}, relation={self.relation!r}, adversary={self.adversary!r}, "
+            f"transcripts={self.transcripts}, method={self.method!r}; print it for all that it says)"
+        )
 
     def _repr_html_(self) -> str:
         rows = [

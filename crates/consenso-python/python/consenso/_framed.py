@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import numbers
+import re
+import warnings
 from collections import Counter
 from contextlib import nullcontext
 from typing import Any, Callable, Mapping, Optional, Sequence
@@ -117,8 +119,8 @@ class Framed:
         if column.kind == "date":
             if private:
                 raise InputError(
-                    f'column "{name}" holds dates, and their range must be public: give bounds={{"{name}": {{"kind": "date", "origin": "2000-01-01", '
-                    '"min": "2015-01-01", "max": "2025-12-31"}}, or schema=…'
+                    f'column "{name}" holds dates, and their range must be public: give bounds={{"{name}": ("2015-01-01", "2025-12-31")}}, the first '
+                    "and the last day that may occur, or schema=…"
                 )
             days = sorted(text_of(v) for v in column.values if v is not None)
             return {"name": name, "kind": "date", "origin": days[0], "min": days[0], "max": days[-1]}
@@ -271,6 +273,10 @@ class Framed:
             answer: dict[str, Any] = json.loads(_core.fit_tables(task, seed, not private, progress, charge))
         if answer["file"] is None:
             raise ConsensoError("the model did not end with finite numbers; a larger regularization or budget may help")
+        for said in answer["record"].get("warnings") or []:
+            # What a schema asks for needs no word; what was dropped or clamped may be a mistake.
+            if "as the schema says" not in said:
+                warnings.warn(said, UserWarning, stacklevel=5)
         return answer
 
     def _remember(self, frame: Frame, schema: Schema, answer: dict[str, Any]) -> None:
@@ -286,6 +292,8 @@ class Framed:
         self.inference_ = self._file.get("inference")
         self.feature_names_out_ = np.array([f for f in self._file["features"] if f != self._file.get("intercept")], dtype=object)
         self._linear = _linear(self._file, self._file["weights"])
+        noise = self._file.get("weight_noise")
+        self.coef_noise_ = _linear(self._file, noise)[0] if noise and len(noise) == len(self._file["weights"]) else None
         agents = self._file.get("agents") or []
         each = [_linear(self._file, a["weights"]) for a in agents] or [self._linear] * max(1, len(self.sites_))  # type: ignore[attr-defined]
         self.site_coefs_ = np.array([c for c, _ in each])
@@ -305,7 +313,7 @@ class Framed:
             raise InputError(f"site={site!r} is none of {', '.join(own)}")
         return own[str(site)], None
 
-    def _applied(self, X: Any, site: Optional[str]) -> dict[str, Any]:
+    def _applied(self, X: Any, site: Optional[str], interval: Optional[float] = None) -> dict[str, Any]:
         """What the model file answers for a frame."""
         frame = Frame.of(X, getattr(self, "_inputs", None) if not is_frame(X) else None)
         lacking = [name for name in self._inputs if name not in frame.names]
@@ -315,12 +323,17 @@ class Framed:
         kept = Frame([c for c in frame.columns if c.name in self._inputs])
         text = kept.csv(specs, self.schema_.missing())
         model, agent = self._model_of(site)
-        found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown))
+        try:
+            found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown, interval))
+        except InputError as refused:
+            # The command line's way out, in the words of this one.
+            raise InputError(re.sub(r"--unknown (\w+)", r'unknown="\1"', str(refused))) from None
         if not all(found["kept"]):
             row = found["kept"].index(False)
+            named = [f'"{c.name}"' for c in kept.columns if c.values[row] is None]
             raise InputError(
-                f'row {row + 1} has a missing value, and the schema says that such a record is dropped: missing = "category" or '
-                "{ impute = … } at that column lets it be predicted"
+                f"row {row + 1} has no value of {' and '.join(named) or 'a column'}, and the schema says that such a record is dropped: "
+                '{"missing": "category"} or {"missing": {"impute": …}} in its schema or bounds lets it be predicted'
             )
         return found
 

@@ -39,6 +39,11 @@ class Model:
             return [{negative: 1 - float(row["probability"]), positive: float(row["probability"])} for row in rows]
         return [{k: float(v) for k, v in row.items() if k not in ("row", "prediction")} for row in rows]
 
+    def predict_interval(self, frame: Any, level: float = 0.9) -> list[tuple[float, float]]:
+        """The interval in which the label of every record lies with this probability, of a model of counts, amounts or numbers."""
+        rows = self._apply(frame, "--interval", str(level))[1]
+        return [(float(row["low"]), float(row["high"])) if row["low"] else (float("nan"), float("nan")) for row in rows]
+
     def metrics(self, frame: Any) -> dict[str, Any]:
         """How the model does on records with labels."""
         found = self._apply(frame)[0].get("metrics")

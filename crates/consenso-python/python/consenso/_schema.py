@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Union
 
+import numpy as np
+
 from . import _core
 from ._core import InputError
-from ._experiments import _copy, _dumps, _loads, _value
+from ._experiments import _copy, _dumps, _loads
 from ._frames import Column, Frame
 
 __all__ = ["Schema"]
@@ -24,7 +28,8 @@ class Schema:
     ----------
     source : Schema, path or mapping
         A schema file; a mapping as such a file has it (``{"reviewed": True, "column": [...]}``); or a short mapping by column:
-        ``{"age": (0, 120), "sex": ["f", "m"], "admitted": {"kind": "date", "origin": "2000-01-01", "min": …, "max": …}}``.
+        ``{"age": (0, 120), "sex": ["f", "m"], "admitted": ("2015-01-01", "2025-12-31"), "weight": {"min": 2, "max": 300, "missing":
+        {"impute": 70}}}``.
         A short mapping is what you declare to be public, and counts as reviewed.
 
     Examples
@@ -200,17 +205,46 @@ def _whole(source: Mapping[str, Any]) -> dict[str, Any]:
         if name == "reviewed" and isinstance(said, bool):
             continue
         if isinstance(said, Mapping):
-            columns.append({"name": str(name), **_copy(said)})
+            columns.append({"name": str(name), "kind": _kind(said), **_copy(said)})
+        elif isinstance(said, (list, tuple)) and len(said) == 2 and (days := _days(said)):
+            columns.append({"name": str(name), "kind": "date", "origin": days[0], "min": days[0], "max": days[1]})
         elif isinstance(said, tuple) and len(said) == 2 and not any(isinstance(end, str) for end in said):
             columns.append({"name": str(name), "kind": "numeric", "min": said[0], "max": said[1]})
         elif isinstance(said, (list, tuple)) and said:
             columns.append({"name": str(name), "kind": "categorical", "categories": [str(word) for word in said]})
         else:
             raise InputError(
-                f"schema[{name!r}]={said!r} must be (lowest, highest) for a number, a list of categories, or a table such as "
-                '{"kind": "date", "min": "2015-01-01", …}'
+                f"schema[{name!r}]={said!r} must be (lowest, highest) for a number, a list of categories, (first, last) day of dates, or a "
+                'table such as {"min": 0, "max": 120, "missing": {"impute": 40}}'
             )
     return {"reviewed": bool(source.get("reviewed", True)), "column": columns}
+
+
+def _kind(said: Mapping[str, Any]) -> str:
+    """What a table without a kind describes."""
+    if "categories" in said:
+        return "categorical"
+    return "date" if "origin" in said or isinstance(said.get("min"), str) else "numeric"
+
+
+def _days(said: Any) -> Optional[tuple[str, str]]:
+    """Two days, of date objects or of a tuple of texts as 2015-01-31; a list of texts is categories."""
+    days = []
+    for day in said:
+        if isinstance(day, np.datetime64):
+            day = day.astype("datetime64[D]").item()
+        if isinstance(day, datetime.date):
+            days.append(day.isoformat()[:10])
+        elif isinstance(said, tuple) and isinstance(day, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", day):
+            days.append(day)
+        else:
+            return None
+    return days[0], days[1]
+
+
+def _end(value: Any) -> str:
+    """The end of a range as people write it: 25 and not 25.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def _described(column: Mapping[str, Any]) -> str:
@@ -220,5 +254,5 @@ def _described(column: Mapping[str, Any]) -> str:
         some = ", ".join(map(str, words[:8])) + (", …" if len(words) > 8 else "")
         return f"{kind}, {len(words)} {'classes' if kind == 'label' else 'categories'}: {some}"
     if "min" in column:
-        return f"{kind} from {_value(column['min'])} to {_value(column['max'])}"
+        return f"{kind} from {_end(column['min'])} to {_end(column['max'])}"
     return kind

@@ -31,6 +31,8 @@ with_label <- function(study) {
   study
 }
 
+ANSWER <- c("question", "kind", "group", "what", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
+
 answers_of <- function(found, public) {
   rows <- lapply(found$queries, function(query) {
     one <- lapply(query$answers, function(answer) {
@@ -42,6 +44,8 @@ answers_of <- function(found, public) {
   })
   rows <- unlist(rows, recursive = FALSE)
   names <- unique(unlist(lapply(rows, names)))
+  # As they are read, whatever order they came in.
+  names <- c(intersect(ANSWER, names), setdiff(names, ANSWER))
   rows <- lapply(rows, function(row) {
     row[setdiff(names, names(row))] <- NA
     row[names]

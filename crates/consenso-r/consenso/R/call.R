@@ -8,7 +8,8 @@ call_library <- function(name, ...) {
   values <- as.character(unlist(given, use.names = FALSE))
   answer <- .Call(C_consenso_r_call, name, as.character(keys), values)
   found <- from_json(answer)
-  if (!is.null(found$error)) signal(found$error, found$kind)
+  # The command line's way out, in the words of this one.
+  if (!is.null(found$error)) signal(gsub("--unknown (\\w+)", "unknown = \"\\1\"", found$error), found$kind)
   found$ok
 }
 

@@ -44,7 +44,7 @@ consenso_glm <- function(formula, data, site = NULL, epsilon = 1, delta = 1e-6, 
   count <- length(spec$classes)
   if (loss[2] == "classes" && count < 2) wrong("`", label, "` has one class only: two are needed")
   if (family %in% c("binomial", "probit") && count > 2) wrong("`", label, "` has ", count, " classes: family = \"multinomial\" or \"ordinal\"")
-  study <- add_columns(study, found$features, stats::setNames(list(spec), label))
+  study <- add_interactions(add_columns(study, found$features, stats::setNames(list(spec), label)), found)
   exposure <- c(exposure, found$exposure)
   if (length(exposure) > 1) wrong("there are two exposures: ", paste(exposure, collapse = " and "))
   if (length(exposure) == 1) study <- add_special(study, exposure, "exposure")
@@ -80,7 +80,7 @@ consenso_survival <- function(formula, data, site = NULL, epsilon = 1, delta = 1
   event <- as.character(response[[3]])
   spec <- class_spec(event, data[[event]], study$schema)
   if (length(spec$classes) != 2) wrong("`", event, "` must say of every record whether the event happened: it has ", length(spec$classes), " values")
-  study <- add_columns(study, found$features, stats::setNames(list(spec), event))
+  study <- add_interactions(add_columns(study, found$features, stats::setNames(list(spec), event)), found)
   study <- add_special(study, time, "time")
   objective <- list(loss = "hazards", regularization = regularization)
   if (is.null(cuts)) objective$intervals <- intervals else objective$cuts <- cuts
@@ -123,7 +123,7 @@ add_columns <- function(study, features, label) {
   specs <- lapply(stats::setNames(features, features), function(name) column_spec(name, study$data[[name]], study$schema, study$private))
   declared <- names(study$schema$columns)
   study$public <- c(
-    setdiff(features[vapply(study$data[features], function(x) is.factor(x) || is.logical(x), NA)], declared),
+    public_levels(features, study),
     if (!is.null(label[[1]]$classes)) setdiff(names(label), declared)
   )
   specs <- c(specs, label)
@@ -204,7 +204,8 @@ train <- function(study, options, seed, budget, name) {
     file = found$file, claim = as_claim(found$claim), schema = study$schema, inference = file$inference, terms = found$coefficients,
     classes = file$classes, intercept = file$intercept, notes = unlist(file$notes), rounds = found$rounds,
     warnings = as.character(unlist(found$warnings)), public = study$public, nobs = nrow(study$data),
-    sites = if (is.null(study$site)) "site 1" else unique(as.character(study$data[[study$site]])), features = features_of(study)
+    sites = if (is.null(study$site)) "site 1" else unique(as.character(study$data[[study$site]])), features = features_of(study),
+    interactions = study$interactions
   )
 }
 

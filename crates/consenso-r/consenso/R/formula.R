@@ -1,4 +1,4 @@
-# Formulas: columns that are added up. Interactions and functions are refused, in words.
+# Formulas: columns that are added up, and their interactions. Functions are refused, in words.
 
 # Reads `y ~ a + b`; `without` are columns that a dot does not stand for.
 read_formula <- function(formula, data, without = character()) {
@@ -17,23 +17,46 @@ read_formula <- function(formula, data, without = character()) {
     }
     exposure <- as.character(call[[2]])
   }
-  if (any(attr(found, "order") > 1)) {
+  for (variable in variables[-c(attr(found, "response"), attr(found, "offset"))]) if (!is.name(variable)) refuse_function(variable)
+  names <- vapply(variables, function(variable) if (is.name(variable)) as.character(variable) else deparse1(variable), "")
+  # One column per term: 0 where a variable is not in it, 1 where it counts against its first level, 2 where all its levels count.
+  coding <- attr(found, "factors")
+  terms <- lapply(seq_along(attr(found, "order")), function(term) names[coding[, term] > 0])
+  order <- attr(found, "order")
+  features <- unlist(terms[order == 1])
+  interactions <- lapply(which(order > 1), function(term) {
+    inside <- coding[, term] > 0
+    list(columns = names[inside], full = unname(coding[inside, term]) == 2)
+  })
+  lost <- setdiff(c(response, unlist(terms), exposure), names(data))
+  if (length(lost) > 0) wrong("there is no column `", lost[1], "`; there are ", paste(names(data), collapse = ", "))
+  if (length(terms) == 0) wrong("there is no column to predict from: ", deparse1(formula))
+  list(response = formula[[2]], features = features, exposure = exposure, interactions = interactions, terms = terms)
+}
+
+# Functions whose values in one record depend on all others.
+LEARN <- c("poly", "bs", "ns", "scale", "cut", "rank", "rcs", "s", "te", "pspline", "strata", "cluster", "frailty", "tt")
+
+refuse_function <- function(call) {
+  text <- deparse1(call)
+  name <- if (is.call(call)) utils::tail(as.character(call[[1]]), 1) else ""
+  columns <- all.vars(call)
+  if (name %in% c("factor", "as.factor", "ordered", "as.ordered", "relevel") && length(columns) > 0) {
+    wrong("`", text, "`: write ", columns[1], " alone, and say what its levels are: schema = list(", columns[1], " = c(\"one\", \"another\"))")
+  }
+  if (name %in% LEARN) {
     wrong(
-      "interactions (", paste(attr(found, "term.labels")[attr(found, "order") > 1], collapse = ", "),
-      ") are not fitted: make a column of the product, with a public range of its own"
+      "`", text, "`: ", name, "() looks at all records together, which no privacy claim covers. Make a column of a function with public constants, ",
+      "and give it a public range"
     )
   }
-  features <- vapply(attr(found, "term.labels"), function(label) {
-    term <- str2lang(label)
-    if (!is.name(term)) {
-      wrong("`", label, "` is a function of a column: make it a column of the data, with a public range of its own")
-    }
-    as.character(term)
-  }, "", USE.NAMES = FALSE)
-  lost <- setdiff(c(response, features, exposure), names(data))
-  if (length(lost) > 0) wrong("there is no column `", lost[1], "`; there are ", paste(names(data), collapse = ", "))
-  if (length(features) == 0) wrong("there is no column to predict from: ", deparse1(formula))
-  list(response = formula[[2]], features = features, exposure = exposure)
+  made <- gsub("^_+|_+$", "", gsub("[^A-Za-z0-9]+", "_", sub("^I\\(", "", text)))
+  inside <- if (identical(name, "I")) call[[2]] else call
+  wrong(
+    "`", text, "` is a function of a column: make it a column of the data with a public range of its own, data$", made, " <- with(data, ",
+    deparse1(inside), ") and schema = list(", made, " = c(lowest, highest))",
+    if (is.call(inside) && identical(inside[[1]], as.name("*")) && length(columns) == 2) paste0("; a product of two columns is ", paste(columns, collapse = ":"))
+  )
 }
 
 # What is publicly known of a column: what the schema says, or what its type does.

@@ -53,12 +53,12 @@ cells <- function(x, spec) {
     if (is.null(words)) pair <- c("0", "1")
     return(ifelse(is.na(x), NA, pair[x + 1L]))
   }
-  if (is.factor(x)) return(quoted(as.character(x)))
+  if (is.factor(x)) return(as.character(x))
   if (is.numeric(x)) {
     if (!is.null(words) || spec$kind %in% c("categorical", "site", "person")) return(category_text(x))
     return(ifelse(is.finite(x), number_text(x), NA_character_))
   }
-  if (is.character(x)) return(quoted(trimws(x)))
+  if (is.character(x)) return(trimws(x))
   wrong("a column of class ", class(x)[1], " has no place in a table: numbers, texts, factors, logical values and dates do")
 }
 
@@ -66,7 +66,7 @@ cells <- function(x, spec) {
 csv_text <- function(data, specs, missing) {
   names <- intersect(names(specs), names(data))
   columns <- lapply(names, function(name) {
-    text <- cells(data[[name]], specs[[name]])
+    text <- quoted(cells(data[[name]], specs[[name]]))
     text[is.na(text)] <- missing
     text
   })

@@ -101,6 +101,7 @@ nobs.consenso_model <- function(object, ...) object$nobs
 print.consenso_model <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   cat("\nCall:\n", paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients:\n", sep = "")
   print(format(coef(x), digits = digits), quote = FALSE)
+  for (note in interaction_notes(x$interactions)) cat(strwrap(note), sep = "\n")
   print_claim(x)
   invisible(x)
 }
@@ -142,7 +143,7 @@ print.summary.consenso_model <- function(x, digits = max(3L, getOption("digits")
     }
     for (note in model$inference$notes) cat(strwrap(note), sep = "\n")
   }
-  for (note in model$notes) cat(strwrap(note), sep = "\n")
+  for (note in c(interaction_notes(model$interactions), model$notes)) cat(strwrap(note), sep = "\n")
   print_claim(model)
   invisible(x)
 }
@@ -157,8 +158,9 @@ predict.consenso_model <- function(object, newdata, type = NULL, site = NULL, un
   types <- if (object$family == "hazards") c("survival", "link") else c("response", "class", "link")
   type <- if (is.null(type)) types[1] else match.arg(type, types)
   newdata <- as_data(newdata)
-  lost <- setdiff(object$features, names(newdata))
+  lost <- setdiff(needed_columns(object), names(newdata))
   if (length(lost) > 0) wrong("newdata has no column `", lost[1], "`, which the model reads")
+  newdata <- with_interactions(object, newdata, unknown)
   specs <- object$schema$columns[object$features]
   text <- csv_text(newdata, specs, missing_word(object$schema))
   own <- model_of(object, site)
@@ -179,21 +181,21 @@ answer_of <- function(object, found, type) {
     whole[kept] <- values
     whole
   }
-  rows <- function(x) matrix(as.numeric(unlist(x)), nrow = sum(kept), byrow = TRUE)
+  rows <- function(x, width) if (any(kept)) matrix(as.numeric(unlist(x)), nrow = sum(kept), byrow = TRUE) else matrix(0, 0, width)
   classes <- as.character(unlist(object$classes))
   if (type == "link") {
-    scores <- rows(found$scores)
+    scores <- rows(found$scores, found$outputs)
     return(spread(if (ncol(scores) == 1) scores[, 1] else scores))
   }
   if (type == "survival") {
-    found <- rows(found$probabilities)
     times <- object$inference$times
+    found <- rows(found$probabilities, length(times))
     colnames(found) <- if (length(times) == ncol(found)) format(times, trim = TRUE) else NULL
     return(spread(found))
   }
   if (length(classes) == 0) return(spread(as.numeric(found$predictions)))
   if (type == "class") return(factor(spread(classes[as.integer(found$predictions) + 1L]), levels = classes))
-  chances <- rows(found$probabilities)
+  chances <- rows(found$probabilities, if (length(classes) > 2) length(classes) else 1)
   if (ncol(chances) == 1) return(spread(chances[, 1]))
   colnames(chances) <- classes
   spread(chances)
@@ -203,12 +205,21 @@ consenso_curve <- function(model, ...) {
   if (!inherits(model, "consenso_survival")) wrong("a survival curve is of a model that consenso_survival fitted")
   given <- list(...)
   if (length(given) > 0 && (is.null(names(given)) || !all(nzchar(names(given))))) wrong("columns by name: consenso_curve(model, age = 60)")
-  at <- vapply(names(given), function(name) {
-    value <- given[[name]]
-    paste0(name, "=", if (is.numeric(value)) number_text(value) else as.character(value))
-  }, "")
-  found <- call_library("survival", model = model$file, at = if (length(at) > 0) unname(at))
+  parts <- unlist(lapply(model$interactions, function(one) one$parts))
+  lost <- setdiff(parts, names(given))
+  if (length(lost) > 0) wrong("`", lost[1], "` is in an interaction, whose value depends on it: consenso_curve(model, ", lost[1], " = \u2026)")
+  record <- with_interactions(model, as.data.frame(given, optional = TRUE, stringsAsFactors = FALSE))
+  at <- lapply(stats::setNames(names(record), paste0("at:", names(record))), function(name) curve_value(name, record[[name]], model$schema))
+  found <- do.call(call_library, c(list("survival", model = model$file), at[setdiff(names(at), paste0("at:", setdiff(parts, model$features)))]))
   if (is.null(found)) wrong("a coefficient of this model is refused for its noise: there is no curve")
   at <- function(key) vapply(found, function(point) as.numeric(point[[key]]), 0)
   data.frame(time = at("time"), estimate = at("estimate"), conf.low = at("low"), conf.high = at("high"))
+}
+
+# A value as the library asks for it: a number, the days of a date, or a level.
+curve_value <- function(name, value, schema) {
+  spec <- schema$columns[[name]]
+  if (is.null(spec)) return(as.character(value))
+  if (identical(spec$kind, "date")) return(number_text(as.numeric(as.Date(value) - as.Date(spec$origin))))
+  cells(value, spec)
 }

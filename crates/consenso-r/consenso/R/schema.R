@@ -88,7 +88,10 @@ consenso_schema_draft <- function(data, label = NULL, site = NULL, positive = NU
     spare <- free_name("label", names(data))
     drafted[[spare]] <- rep(c("a", "b"), length.out = nrow(data))
   }
-  kinds <- lapply(drafted, function(x) list(kind = if (inherits(x, "Date")) "date" else if (is.numeric(x)) "numeric" else "categorical"))
+  kinds <- lapply(drafted, function(x) {
+    if (is.logical(x)) return(list(kind = "categorical", categories = BOOLEANS[[1]]))
+    list(kind = if (inherits(x, "Date")) "date" else if (is.numeric(x)) "numeric" else "categorical")
+  })
   text <- csv_text(drafted, kinds, "")
   found <- call_library("draft", text = text, label = c(label, spare), site = site, positive = positive)
   warnings <- as.character(unlist(found$warnings))

@@ -212,7 +212,11 @@ impl Facts {
     /// A sentence of this program in the words of the statement: an agent of a network is a site.
     pub(super) fn named(&self, text: &str) -> String {
         match self.site {
-            Some(_) => text.replace("agent", "site").replace("Agent", "Site"),
+            Some(_) => text
+                .replace("an agent", "a site")
+                .replace("An agent", "A site")
+                .replace("agent", "site")
+                .replace("Agent", "Site"),
             None => text.to_owned(),
         }
     }

@@ -66,13 +66,22 @@ fn guarantee(facts: &Facts, answers: &Answers) -> Section {
             Field::known(
                 "neighbours",
                 "Which data sets are neighbours: bounded or unbounded?",
-                format!("{}.", first.neighbours),
+                format!("{}.{}", first.neighbours, bounded(&first.neighbours)),
             ),
             Field::known("meaning", "What do the figures mean?", meaning(facts)),
             Field::known("proof", "Which theorem proves it?", proof(facts)),
             Field::new("choice", "Why these figures?", answers.to("justification")),
         ],
     )
+}
+
+/// What the publication calls a relation of neighbours that a claim names.
+fn bounded(neighbours: &str) -> &'static str {
+    match neighbours.split_whitespace().next() {
+        Some("replace-one") => " Bounded: the number of records is the same in both.",
+        Some("add-remove") => " Unbounded, but for the announced number of records.",
+        _ => " Neither: the number of records is the same in both.",
+    }
 }
 
 /// The theorem behind ε, and in which norm the influence of a record was bounded for it.
@@ -172,7 +181,7 @@ fn algorithms(facts: &Facts, answers: &Answers) -> Section {
             Field::known(
                 "checked",
                 "How can the claim be checked?",
-                format!("{}.", facts.evidence),
+                format!("{}.", super::registry::capital(&facts.evidence)),
             ),
         ],
     )
@@ -236,30 +245,46 @@ pub(super) fn not_covered(facts: &Facts) -> String {
     format!("{}.", all.join("; "))
 }
 
-fn base(facts: &Facts, answers: &Answers) -> Section {
-    let columns = match facts.columns.is_empty() {
+/// The columns that were read, with what is public about them.
+pub(super) fn columns(facts: &Facts) -> String {
+    match facts.columns.is_empty() {
         true => "The columns of the public schema.".to_owned(),
         false => format!("{}.", facts.columns.join("; ")),
-    };
-    let transport = match facts.site {
+    }
+}
+
+/// How messages are kept from others.
+pub(super) fn transport(facts: &Facts) -> &'static str {
+    match facts.site {
         Some(_) => {
             "Between sites: mutual TLS with pinned keys, every release signed. Records never \
              leave their site."
         }
         None => "The run was on one machine: nothing was sent over a network.",
-    };
+    }
+}
+
+/// What becomes of somebody who wants their record deleted.
+pub(super) fn erasure() -> &'static str {
+    "A record that is deleted where it is kept is in no later study. What was sent and the model \
+     stay as they are; what all of that tells about the record is bounded by the figures above."
+}
+
+fn base(facts: &Facts, answers: &Answers) -> Section {
     Section::new(
         "Security and collection of data",
         [
-            Field::known("transport", "How is data in transit protected?", transport),
+            Field::known("transport", "How is data in transit protected?", transport(facts)),
             Field::new("access", "Who has access to records and keys?", answers.to("access")),
-            Field::known("collected", "Which data is used?", columns),
+            Field::known("collected", "Which data is used?", columns(facts)),
+            Field::new("categories", "Whose data, and of which kind?", answers.to("categories")),
             Field::new("collection", "How was it collected?", answers.to("collection")),
             Field::new("controllers", "Who is responsible?", answers.to("controllers")),
             Field::new("legal_basis", "On which legal basis?", answers.to("legal_basis")),
             Field::new("transfer", "Where do messages go?", answers.to("transfer")),
             Field::new("assessment", "Was the risk assessed?", answers.to("assessment")),
             Field::new("retention", "How long is it kept?", answers.to("retention")),
+            Field::known("erasure", "Can a record be deleted?", erasure()),
             Field::new("plans", "Will it be used again?", answers.to("plans")),
             Field::new("contact", "Whom to ask", answers.to("contact")),
         ],

@@ -5,10 +5,11 @@ use super::{Answers, Facts, Field, Section, nist, registry};
 pub(super) fn sections(facts: &Facts, answers: &Answers) -> Vec<Section> {
     let who = match &facts.site {
         Some(site) => format!(
-            "{site} trained {} together with {}. No record left {site}: each site sent its \
+            "Site {site} trained {} together with {} ({}). No record left the site: each sent its \
              neighbours vectors of numbers with noise.",
             facts.task,
-            facts.others.join(", ")
+            facts.others.join(", "),
+            facts.size
         ),
         None => format!(
             "{} was trained by {}. Agents sent each other vectors of numbers with noise, and no \
@@ -24,10 +25,13 @@ pub(super) fn sections(facts: &Facts, answers: &Answers) -> Vec<Section> {
             [
                 Field::known("done", "What was done", who),
                 Field::known("when", "When", when(facts)),
+                Field::known("data", "Which data", nist::columns(facts)),
+                Field::new("categories", "Whose data, and of which kind", answers.to("categories")),
                 Field::new("controllers", "Who is responsible", answers.to("controllers")),
                 Field::new("purpose", "What for", answers.to("intended_use")),
                 Field::new("legal_basis", "Legal basis", answers.to("legal_basis")),
                 Field::new("transfer", "Where messages go", answers.to("transfer")),
+                Field::known("transport", "How messages are protected", nist::transport(facts)),
                 Field::new("assessment", "Assessment of the risk", answers.to("assessment")),
             ],
         ),
@@ -60,9 +64,14 @@ pub(super) fn sections(facts: &Facts, answers: &Answers) -> Vec<Section> {
         Section::new(
             "How to check it, and whom to ask",
             [
-                Field::known("evidence", "Evidence", format!("{}.", facts.evidence)),
+                Field::known(
+                    "evidence",
+                    "Evidence",
+                    format!("{}.", registry::capital(&facts.evidence)),
+                ),
                 Field::new("access", "Access to records", answers.to("access")),
                 Field::new("retention", "Kept until", answers.to("retention")),
+                Field::known("erasure", "If a record is deleted", nist::erasure()),
                 Field::new("plans", "Further use", answers.to("plans")),
                 Field::new("contact", "Contact", answers.to("contact")),
             ],

@@ -16,7 +16,7 @@ enum Shape {
 
 /// Questions that no record answers: the same in every paper, so that one file of answers serves
 /// all of them.
-const QUESTIONS: [(&str, Shape, &str); 22] = [
+const QUESTIONS: [(&str, Shape, &str); 23] = [
     ("curators", Shape::Texts, "names of the organisations that publish the result"),
     ("intended_use", Shape::Text, "what the model is for, and who decides by it"),
     ("out_of_scope", Shape::Text, "what the model must not be used for"),
@@ -40,6 +40,12 @@ const QUESTIONS: [(&str, Shape, &str); 22] = [
         "assessment",
         Shape::Text,
         "whether the impact on people was assessed, by whom, when, and with which result",
+    ),
+    (
+        "categories",
+        Shape::Text,
+        "whose data it is (patients, customers, children, …), and whether any column is of a \
+         special category, such as health, origin or belief",
     ),
     ("collection", Shape::Text, "how, when and from whom the records were collected"),
     ("retention", Shape::Text, "how long the records, the ledger and the model are kept"),

@@ -106,7 +106,10 @@ fn loss(facts: &Facts) -> Section {
             "privacy_loss.privacy_unit_details",
             "Neighbouring data sets",
             3,
-            facts.named(&format!("{} of one agent; all else stays as it is.", first.neighbours)),
+            facts.named(&format!(
+                "{}; at one agent, and all else stays as it is.",
+                first.neighbours
+            )),
         ),
         known("privacy_loss.privacy_parameters.epsilon", "ε", 2, up(total.epsilon)),
     ];
@@ -174,8 +177,10 @@ fn accounting(facts: &Facts) -> Section {
                 "accounting.post_processing",
                 "After the noise",
                 3,
-                "Mixing of released vectors among neighbours and the mean over agents; both are \
-                 functions of what was released and cost nothing.",
+                facts.named(
+                    "Mixing of released vectors among neighbours and the mean over agents; both \
+                     are functions of what was released and cost nothing.",
+                ),
             ),
             known(
                 "accounting.composition",

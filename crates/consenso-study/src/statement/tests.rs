@@ -14,7 +14,7 @@ fn facts() -> Facts {
         date: Some("2026-01-31".into()),
         software: "consenso 0.1.0".into(),
         task: "a linear model of \"stay\" with the logistic loss".into(),
-        size: "3 agents".into(),
+        size: "3 sites".into(),
         columns: vec!["age (number, 0 to 110)".into()],
         total: Some(Spent { epsilon: claim.epsilon, delta: claim.delta }),
         studies: vec![StudyFacts::claimed("study 1", &claim)],
@@ -205,7 +205,8 @@ fn a_site_is_called_one_and_a_limit_that_is_reached_is_said() {
     for format in FORMATS {
         let words = text(&format.statement(&facts, &Answers::default()));
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(!words.contains("one agent") && !words.contains("other agent"), "{words}");
+        assert!(!words.contains("agent"), "{words}");
+        assert!(!words.contains("an site"), "{words}");
         assert!(words.contains("nothing is left"), "{words}");
         let page = html(&format.statement(&facts, &Answers::default()), "");
         let said = page.split("<pre>").next().unwrap_or_default();

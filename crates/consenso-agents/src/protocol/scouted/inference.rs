@@ -54,7 +54,7 @@ pub(super) const STEPS: u32 = 80;
 /// First and last step, times h.
 const STEP: (f64, f64) = (0.5, 0.1);
 /// H in units of the usual information of a record.
-const CURVATURE: f64 = 1.5;
+pub(super) const CURVATURE: f64 = 1.5;
 /// Newton steps of a run without noise.
 const NEWTON: u32 = 8;
 /// Where Ha = e is missed by more, the coefficient is refused.
@@ -204,11 +204,11 @@ impl Recipe {
     }
 
     /// Numbers of a model that this stage adds: how far each kept coefficient's equation is missed,
-    /// and the covariance.
+    /// the covariance, and the deviation of residuals.
     pub(super) fn inference_len(&self) -> usize {
         let matrices = if self.request.between { 3 } else { 1 };
         if self.request.inference {
-            self.kept_len() + matrices * triangle(self.kept_len())
+            self.kept_len() + matrices * triangle(self.kept_len()) + self.residual_len()
         } else {
             0
         }
@@ -340,6 +340,25 @@ impl Recipe {
         }
     }
 
+    /// The noise of the weighted mean of a sum with this share of μ², in units of what one record
+    /// moves it by.
+    fn noise_per(&self, share: f64) -> f64 {
+        self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()))
+    }
+
+    /// The noise of an entry on the diagonal of Ĥ and of Ĵ.
+    pub(super) fn matrix_noise(&self, standard: &[f64]) -> [f64; 2] {
+        if self.request.mu.is_none() {
+            return [0.0; 2];
+        }
+        let (gradient, curvature) = self.bounds(standard);
+        let root = self.request.reach.sqrt();
+        [
+            root * curvature * self.noise_per(SHARES[1]),
+            root * gradient * gradient * self.noise_per(SHARES[2]),
+        ]
+    }
+
     /// The estimate on the kept features, how far each one's equation is missed, and its covariance;
     /// behind that how coefficients of sites vary, and how far they would seem to if all were equal.
     fn estimate(
@@ -349,15 +368,14 @@ impl Recipe {
     ) -> (DVector<f64>, Vec<f64>, Vec<DMatrix<f64>>) {
         let kept = self.kept(standard);
         let size = kept.len();
-        let (unit, curvature) = self.bounds(standard);
-        let per = |share: f64| self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()));
+        let (unit, _) = self.bounds(standard);
         let reach = self.request.reach;
-        let noise = if self.request.mu.is_some() {
-            // The noise of ḡ, and of an entry on Ĥ's diagonal.
-            (reach * unit * per(state.tally[0]), reach.sqrt() * curvature * per(SHARES[1]))
-        } else {
-            (0.0, 0.0)
+        // The noise of ḡ, and of an entry on Ĥ's diagonal.
+        let of_gradient = match self.request.mu {
+            Some(_) => reach * unit * self.noise_per(state.tally[0]),
+            None => 0.0,
         };
+        let noise = (of_gradient, self.matrix_noise(standard)[0]);
         let hessian = SymmetricEigen::new(symmetric(state.curvature, size));
         let least = (0.5 * noise.1 * (2.0 * size as f64).sqrt()).max(1e-12);
         let inverse = with_eigenvalues(&hessian, |v| 1.0 / v.max(least));
@@ -407,7 +425,12 @@ impl Recipe {
         rest[..size].copy_from_slice(&missed);
         let upper = || (0..size).flat_map(|a| (a..size).map(move |b| (a, b)));
         let numbers = matrices.iter().flat_map(|m| upper().map(|place| m[place]));
-        rest[size..].iter_mut().zip(numbers).for_each(|(out, number)| *out = number);
+        let end = rest.len() - self.residual_len();
+        let (matrices, residual) = rest[size..].split_at_mut(end - size);
+        matrices.iter_mut().zip(numbers).for_each(|(out, number)| *out = number);
+        if let [deviation] = residual {
+            *deviation = self.residual_deviation(state);
+        }
     }
 }
 
@@ -423,6 +446,9 @@ pub struct Estimated {
     pub covariance: DMatrix<f64>,
     /// How they vary between sites, where that was asked for.
     pub between: Option<BetweenSites>,
+    /// The deviation of residuals in units of the label's, where the loss has such and noise does
+    /// not hide it.
+    pub residual: Option<f64>,
 }
 
 /// How coefficients vary between sites.
@@ -450,7 +476,9 @@ impl Scouted {
         let from = recipe.request.layout.standard_len() + recipe.coefficients() + 1;
         let rest = model.get(from..from + recipe.inference_len()).filter(|_| self.infers())?;
         let kept = recipe.kept(self.split(model).0);
-        let (missed, upper) = rest.split_at(kept.len());
+        let (missed, rest) = rest.split_at(kept.len());
+        let (upper, residual) = rest.split_at(rest.len() - recipe.residual_len());
+        let residual = residual.first().copied().filter(|d| *d > 0.0);
         let matrix = |upper: &[f64]| {
             let mut matrix = DMatrix::zeros(kept.len(), kept.len());
             let places = (0..kept.len()).flat_map(|a| (a..kept.len()).map(move |b| (a, b)));
@@ -469,7 +497,7 @@ impl Scouted {
         let covariance = matrix(covariance);
         let known = upper.iter().all(|v| v.is_finite()) && upper.first().is_some_and(|v| *v > 0.0);
         let missed = missed.to_vec();
-        known.then_some(Estimated { kept, missed, covariance, between })
+        known.then_some(Estimated { kept, missed, covariance, between, residual })
     }
 
     /// What the same study finds without noise, as agents would hold it: for simulations, whose

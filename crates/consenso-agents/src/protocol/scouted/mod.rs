@@ -75,6 +75,7 @@ mod histograms;
 pub mod inference;
 mod noise;
 mod protocol;
+mod residual;
 mod rules;
 mod sums;
 mod times;
