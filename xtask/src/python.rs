@@ -39,13 +39,13 @@ for path in sorted(pathlib.Path('notebooks').glob('*.ipynb')):
 
 const INSTALL: [&str; 5] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
 /// The least of several imports, each in a process of its own: the first one reads the library from
-/// the disk.
+/// the disk. Processor time, so that a busy machine does not make it slow.
 const IMPORT: &str = "
 import subprocess, sys
-code = 'import time; t = time.perf_counter(); import consenso; print(time.perf_counter() - t)'
+code = 'import time; t = time.process_time(); import consenso; print(time.process_time() - t)'
 took = [float(subprocess.run([sys.executable, '-c', code], check=True, capture_output=True, text=True).stdout) for _ in range(5)]
-print(f'── import: {min(took):.2f} s (at most 0.3)')
-assert min(took) <= 0.3, 'the import is slow'
+print(f'── import: {min(took):.2f} s of processor time (at most 0.25)')
+assert min(took) <= 0.25, 'the import is slow'
 ";
 
 /// Where the package is checked.
@@ -158,7 +158,7 @@ impl Room {
             return false;
         };
         let bytes = std::fs::metadata(&wheel).map_or(0, |m| m.len());
-        eprintln!("── {}: {:.1} MB (at most 25)", wheel.display(), bytes as f64 / 1e6);
+        eprintln!("── {}: {:.1} MB (at most 12)", wheel.display(), bytes as f64 / 1e6);
         let clean_python = || {
             let mut python = Command::new(clean.join("bin/python"));
             python.current_dir(&wheels);
@@ -166,7 +166,7 @@ impl Room {
         };
         let bench =
             |name: &str| succeeds(clean_python().arg(self.package.join("benches").join(name)));
-        bytes <= 25_000_000
+        bytes <= 12_000_000
             && succeeds(self.python().args(["-m", "venv"]).arg(&clean))
             && succeeds(clean_python().args(INSTALL).arg(&wheel))
             && succeeds(clean_python().args(["-c", IMPORT]))

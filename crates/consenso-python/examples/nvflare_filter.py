@@ -10,7 +10,8 @@ for so many rounds. Whatever records the site has, the transcript is (ε, δ)-di
 
 NVFlare's ``DXOFilter`` passes on what it does not know. This one refuses it: whole weights, metrics and results of another form are exact
 figures of the records. NVFlare then sends an empty error in their place. Of the notes beside an update only the number of steps stays, which
-counts as public. With ``ledger`` the budget is kept in a file, so that a site that is started again does not begin anew.
+counts as public. With ``ledger`` the budget is kept in a file; without it every job and every process that is started again begins anew, and what
+they cost adds up.
 """
 
 import numpy as np

@@ -452,3 +452,10 @@ def test_a_frontier_of_a_regression_is_not_empty():
     axes = record.plot.frontier()
     assert len(axes.lines) == 1 and axes.get_ylabel() == "test R²"
     assert "r2" in record.table() and {"r2", "rmse", "mae"} <= set(record.to_pandas().columns)
+    # Without records for tests the objective is what there is.
+    for row in record.data["algorithms"]:
+        row["metrics"] = None
+    record.data["sweep"] = None
+    axes = record.plot.frontier()
+    assert len(axes.lines) == 1 and axes.get_ylabel() == "objective of the training records" and "objective" in record.table()
+    assert "1 algorithm," in repr(record)

@@ -391,6 +391,24 @@ impl Records {
         out
     }
 
+    /// All rows of blocks that are made one after the other, `rows` in all: a block is gone before
+    /// the next one is made, where rows are kept as they are.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn gathered(rows: usize, mut blocks: impl Iterator<Item = Self>) -> Self {
+        let Some(first) = blocks.next() else { return Self::joined(&[]) };
+        if let Features::Coded(_) = first.features {
+            let all: Vec<Self> = std::iter::once(first).chain(blocks).collect();
+            return Self::joined(&all.iter().collect::<Vec<_>>());
+        }
+        let mut out = first.like(rows);
+        for block in std::iter::once(first).chain(blocks) {
+            (0..block.len())
+                .for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
+        }
+        out
+    }
+
     /// Some rows, divided by their feature `unit` (which is left out), every other feature times
     /// its factor, and with `last` as one more feature.
     #[must_use]

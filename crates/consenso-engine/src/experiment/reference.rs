@@ -12,38 +12,42 @@ use crate::model::Metrics;
 use crate::problem::solve::central_optimum;
 use crate::problem::{Constraint, LocalObjective, Objective};
 use crate::record::Reference;
+use std::borrow::Cow;
 
 /// Values of μ that are tried, from strong to none to speak of.
 const GRID: [f64; 8] = [1.0, 0.1, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6];
 
-/// Most features that are kept of all records: a larger problem has no reference, for it would take
-/// longer than the run.
-const MOST: usize = 40_000_000;
+/// About how many numbers the reference is made of at most: of more, every k-th record is taken, for
+/// it would take more time and memory than the run, and many fewer would do for a model of so many
+/// coefficients.
+const MOST: usize = 8_000_000;
 
 /// An intercept so large that its weight is hardly regularised.
 const INTERCEPT: f64 = 10.0;
 
 /// The tuned model without privacy, of the records of the first run and judged on its test records.
-pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> Option<Reference> {
+pub(super) fn reference(experiment: &Experiment, locals: Vec<LocalObjective>) -> Option<Reference> {
     let mut test = experiment.test_records(0)?;
+    let locals = &sample(experiment, locals, MOST)[..];
     // Raw columns are standardised first, as they are on the whole.
     let standardised = experiment.reference(locals);
     let mut unit = 1.0;
     if let Some((standard, _)) = &standardised {
-        test = std::borrow::Cow::Owned(experiment.under(standard, &test)?);
+        test = Cow::Owned(experiment.under(standard, &test)?);
         unit = experiment.layout.as_ref()?.label_scale(standard);
     }
     let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
     let loss = experiment.loss_under(standardised.as_ref().map(|s| &s.0[..])).without_clip();
     let records = locals.iter().map(|l| Some(l.mean_loss()?.records()));
     let records: Vec<&Records> = records.collect::<Option<_>>()?;
-    let stored: usize = records.iter().map(|r| r.stored()).sum();
-    let dim = records.first()?.dim();
-    if stored > MOST || dim > 20_000 {
+    if records.first()?.dim() > 20_000 {
         return None;
     }
     let bias = experiment.unscaled_by();
-    let all = Records::joined(&records);
+    let all = match records[..] {
+        [all] => Cow::Borrowed(all),
+        _ => Cow::Owned(Records::joined(&records)),
+    };
     let scales = scales(&all, bias)?;
     let prepare =
         |records: &Records, rows: &[usize]| records.rescaled(rows, bias, &scales, INTERCEPT);
@@ -85,12 +89,35 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     Some(named(best, metrics.in_units(unit)))
 }
 
+/// The records of all agents, or every k-th of each where they hold more than `most` numbers.
+fn sample(
+    experiment: &Experiment,
+    locals: Vec<LocalObjective>,
+    most: usize,
+) -> Vec<LocalObjective> {
+    let records = || locals.iter().filter_map(|local| Some(local.mean_loss()?.records()));
+    let stored = match &experiment.layout {
+        Some(layout) => records().map(Records::len).sum::<usize>() * (layout.features() + 1),
+        None => records().map(Records::stored).sum(),
+    };
+    let step = stored.div_ceil(most);
+    if step <= 1 {
+        return locals;
+    }
+    let some = |records: &Records| {
+        let rows: Vec<usize> = (0..records.len()).step_by(step).collect();
+        experiment.objective_on(records.select(&rows))
+    };
+    records().map(some).collect()
+}
+
 /// The reference with the words that go with it.
 pub(super) fn named(regularization: f64, metrics: Metrics) -> Reference {
     Reference { regularization, about: ABOUT.into(), metrics }
 }
 
-const ABOUT: &str = "all records in one place, every record the same weight, columns scaled to unit variance, \
+const ABOUT: &str = "all records in one place (every k-th where they are more than eight million numbers), \
+                     every record the same weight, columns scaled to unit variance, \
                      regularization chosen on a fifth of the training records; no privacy";
 
 /// One over the standard deviation of every column, 0 for a column that never changes.
@@ -110,4 +137,56 @@ fn scales(records: &Records, bias: Option<u32>) -> Option<Vec<f64>> {
         if variance > 1e-12 * (square / rows) { 1.0 / variance.sqrt() } else { 0.0 }
     };
     (rows > 0.0).then(|| sums.iter().zip(&squares).map(scale).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Inputs, Source, spec::ExperimentSpec};
+    use super::*;
+
+    #[test]
+    fn a_reference_of_too_many_numbers_is_made_of_every_kth_record() {
+        let text = "name = \"many\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\n\
+                    records_per_agent = 100\ndim = 8\n[graph]\nkind = \"ring\"\n\
+                    [[algorithm]]\nkind = \"dgd\"\nrounds = 2\n";
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let (file, text) = ("many".into(), text.into());
+        let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
+        let experiment = Experiment::check(inputs).unwrap();
+        let locals = || experiment.locals(0).unwrap();
+        let rows = |locals: &[LocalObjective]| {
+            let records = |l: &LocalObjective| l.mean_loss().unwrap().records().clone();
+            locals.iter().map(records).collect::<Vec<_>>()
+        };
+        let (all, whole) = (rows(&locals()), sample(&experiment, locals(), MOST));
+        assert_eq!(rows(&whole), all);
+        let stored: usize = all.iter().map(Records::stored).sum();
+        let some = rows(&sample(&experiment, locals(), stored.div_ceil(7)));
+        let every: Vec<usize> = (0..100).step_by(7).collect();
+        let expected: Vec<Records> = all.iter().map(|records| records.select(&every)).collect();
+        assert_eq!(some, expected);
+    }
+
+    #[test]
+    fn blocks_that_are_gathered_one_by_one_are_those_that_are_joined() {
+        let dense = |from: usize, rows: usize| {
+            let mut records = Records::with_capacity(3, rows);
+            for row in from..from + rows {
+                records.push(&[row as f64, 0.0, 1.0 / (1 + row) as f64], (row % 2) as f64);
+            }
+            records
+        };
+        let blocks = [dense(0, 5), dense(5, 8), dense(13, 1)];
+        let joined = Records::joined(&blocks.iter().collect::<Vec<_>>());
+        assert_eq!(Records::gathered(14, blocks.clone().into_iter()), joined);
+        assert_eq!(joined, dense(0, 14));
+        let sparse = blocks.map(|block| {
+            let mut out = Records::sparse(3);
+            (0..block.len()).for_each(|i| out.push(&block.row(i), block.labels()[i]));
+            out
+        });
+        let joined = Records::joined(&sparse.iter().collect::<Vec<_>>());
+        assert_eq!(Records::gathered(14, sparse.into_iter()), joined);
+    }
 }

@@ -205,7 +205,7 @@ pub fn run_pieces(
                     // Without test records there is nothing to judge it on, and no need for another
                     // copy of the records.
                     let found = match experiment.test_records(0) {
-                        Some(_) => reference::reference(experiment, &experiment.locals(0)?),
+                        Some(_) => reference::reference(experiment, experiment.locals(0)?),
                         None => None,
                     };
                     let place = Place { point: 0, run: 0, part: Part::Reference };

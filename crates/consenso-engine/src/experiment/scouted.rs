@@ -418,9 +418,9 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let with_records = locals.iter().filter_map(LocalObjective::mean_loss);
-    let blocks: Vec<Records> = with_records.map(|l| layout.encode(standard, l.records())).collect();
-    let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
+    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(|l| l.records());
+    let rows = raw().map(Records::len).sum();
+    let all = Records::gathered(rows, raw().map(|records| layout.encode(standard, records)));
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
         all,

@@ -321,12 +321,14 @@ class Record:
 
     @staticmethod
     def _measures(rows: list[dict[str, Any]]) -> list[str]:
-        """What judges these models: accuracy and AUC of classes, R² and errors of numbers."""
-        numbers = all(row.get("test_accuracy") is None for row in rows) and any(row.get("r2") is not None for row in rows)
-        return ["r2", "rmse", "mae"] if numbers else ["test_accuracy", "test_auc"]
+        """What judges these models: accuracy and AUC of classes, R² and errors of numbers, the objective where no records are for tests."""
+        for known, measures in (("test_accuracy", ["test_accuracy", "test_auc"]), ("r2", ["r2", "rmse", "mae"]), ("objective", ["objective"])):
+            if any(row.get(known) is not None for row in rows):
+                return measures
+        return ["test_accuracy", "test_auc"]
 
     def __repr__(self) -> str:
-        return f"Record({self.data['name']!r}, {len(self.algorithms)} algorithms, {self.data['runs']} runs)"
+        return f"Record({self.data['name']!r}, {_counted(len(self.algorithms), 'algorithm')}, {_counted(self.data['runs'], 'run')})"
 
     def _repr_html_(self) -> str:
         heads = ["algorithm", "rounds", "epsilon", *self._measures(self.rows())]
@@ -339,6 +341,10 @@ class Record:
         )
         title = html.escape(str(self.data["name"]))
         return f"<h4>{title}</h4><table><tr>{head}</tr>{body}</table>{_chart(self.algorithms)}{claims}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")
 
 
 def _cell(value: Any, up: bool = False) -> str:
@@ -397,8 +403,8 @@ class Plots:
         return ax
 
     def frontier(self, ax: Any = None) -> Any:
-        """Test accuracy against ε, or R² where a number is predicted, a line an algorithm; needs a ``[sweep]`` of budgets to have more than
-        a point each."""
+        """Test accuracy against ε, R² where a number is predicted, the objective where no records are for tests; a line an algorithm. Needs a
+        ``[sweep]`` of budgets to have more than a point each."""
         ax = self._axes(ax)
         every = self._record.rows()
         measure = self._record._measures(every)[0]
@@ -406,7 +412,7 @@ class Plots:
         for label in dict.fromkeys(r["algorithm"] for r in rows):
             points = sorted((r["epsilon"], r[measure]) for r in rows if r["algorithm"] == label)
             ax.plot(*zip(*points), marker="o", label=label)
-        ax.set(xlabel="ε", ylabel={"r2": "test R²"}.get(measure, "test accuracy"), xscale="log")
+        ax.set(xlabel="ε", ylabel={"r2": "test R²", "objective": "objective of the training records"}.get(measure, "test accuracy"), xscale="log")
         if rows:
             ax.legend()
         else:
