@@ -50,7 +50,12 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         let own = format!("consenso-{}-{}-unknown-linux-musl", version(), std::env::consts::ARCH);
         let program = Some(out.join(own)).filter(|path| path.exists()).or_else(|| native(&out));
         parts.extend(wheels(&out));
+        let foreign = STATIC.iter().filter(|t| !t.starts_with(std::env::consts::ARCH));
+        let foreign = foreign.map(|t| out.join(format!("consenso-{}-{t}", version())));
         parts.push(("image", image(program.as_deref(), &out)));
+        for other in foreign.filter(|path| path.exists()) {
+            parts.push(("image for the other machine", image(Some(&other), &out)));
+        }
         parts.push(("program", measured(program.as_deref())));
     }
     parts.push(("checksums", checksums(&out)));
@@ -193,16 +198,18 @@ fn measured(program: Option<&Path>) -> Outcome {
     judged(bytes <= LARGEST && least.is_finite(), &text, format!("{text}; at most 15 MB"))
 }
 
-/// An OCI image with the static program and nothing else, and one run of it without root.
+/// An OCI image with the static program and nothing else; one for this machine is run once.
 fn image(program: Option<&Path>, out: &Path) -> Outcome {
     let Some(program) = program else {
         return Missing("there is no static program for this system".into());
     };
     let script = root().join("deploy/image.sh");
     let mut make = Command::new("sh");
-    let file = out.join(format!("consenso-{}-x86_64.oci.tar", version()));
+    let text = program.to_string_lossy();
+    let arch = if text.contains("aarch64-") { "aarch64" } else { "x86_64" };
+    let file = out.join(format!("consenso-{}-{arch}.oci.tar", version()));
     make.arg(script).arg(program).arg(version()).arg(&file);
-    judged(succeeds(&mut make), "OCI layout; its program ran once", "deploy/image.sh")
+    judged(succeeds(&mut make), format!("OCI layout, {arch}"), "deploy/image.sh")
 }
 
 /// A bill of materials in CycloneDX: every crate that the program is made of, with its licence and
