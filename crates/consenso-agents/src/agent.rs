@@ -296,7 +296,7 @@ impl Player {
         }
     }
 
-    /// The same for a secret-shared exchange: `seat` holds the mean that the last one revealed, the
+    /// Makes the next vector of a secret-shared exchange and splits it: `seat` holds the mean that the last one revealed, the
     /// next vector goes to `own` and stays here, its shares go to `words`.
     ///
     /// # Errors
@@ -314,7 +314,7 @@ impl Player {
         Ok(self.gate.split(round, charge, draft, words))
     }
 
-    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a
+    /// Makes the next vector of masked sums and masks it, under a label whose round follows `seat`'s. `again` says that a
     /// vector of this round was made before, under another label.
     ///
     /// # Errors
@@ -629,7 +629,7 @@ pub(crate) mod numbers {
         from.deserialize_bytes(Numbers)
     }
 
-    /// The same for a vector that may be missing. No vector of an agent is empty.
+    /// Reads and writes a vector that may be missing. No vector of an agent is empty.
     pub(super) mod maybe {
         use serde::{Deserializer as D, Serializer as S};
 

@@ -370,21 +370,8 @@ impl Board {
         if name.is_empty() {
             return Err(at("name".into(), "a board needs a name of letters and digits"));
         }
-        let seeds = match read.seeds {
-            Seeds::Count(count) => (1..=u64::from(count)).collect(),
-            Seeds::List(list) => list,
-        };
-        if seeds.is_empty() || seeds.iter().any(|seed| *seed >= VALIDATION) {
-            return Err(at("seeds".into(), "at least one seed is needed, each below 1000000")
-                .help("larger ones are those that methods are tuned on"));
-        }
-        let tuning = match read.tuning {
-            TuningSpec::Word(_) => Tuning::None,
-            TuningSpec::Trials { trials: 0, .. } | TuningSpec::Trials { seeds: 0, .. } => {
-                return Err(at("tuning".into(), "trials and seeds must be at least 1"));
-            }
-            TuningSpec::Trials { trials, seeds } => Tuning::Trials { trials, seeds },
-        };
+        let seeds = seeds(read.seeds, file)?;
+        let tuning = tuning(read.tuning, file)?;
         let graphs = named(read.graph, "graph", "kind", file)?;
         let conditions = match read.condition.is_empty() {
             true => vec![Named { name: "plain".into(), keys: Table::new() }],
@@ -401,20 +388,11 @@ impl Board {
         let (mut problems, mut settings, mut only) = (Vec::new(), Vec::new(), Vec::new());
         for (index, spec) in read.problem.into_iter().enumerate() {
             let key = |name: &str| format!("problem.{index}.{name}");
-            let chosen = |list: &Option<Vec<String>>, all: &[&str], name: &str| {
-                let unknown = list.iter().flatten().find(|n| !all.contains(&n.as_str()));
-                match unknown {
-                    Some(unknown) => Err(at(key(name), &format!("there is no \"{unknown}\""))
-                        .help(format!("there are {}", all.join(", ")))),
-                    None => Ok(()),
-                }
-            };
-            let names: Vec<&str> = graphs.iter().map(|g| g.name.as_str()).collect();
-            chosen(&spec.graphs, &names, "graphs")?;
-            let names: Vec<&str> = conditions.iter().map(|c| c.name.as_str()).collect();
-            chosen(&spec.conditions, &names, "conditions")?;
-            let names: Vec<&str> = methods.iter().map(|m| m.name.as_str()).collect();
-            chosen(&spec.methods, &names, "methods")?;
+            let (g, c, m) =
+                (names(&graphs), names(&conditions), methods.iter().map(|m| m.name.as_str()));
+            listed(spec.graphs.as_deref(), &g, key("graphs"), file)?;
+            listed(spec.conditions.as_deref(), &c, key("conditions"), file)?;
+            listed(spec.methods.as_deref(), &m.collect::<Vec<_>>(), key("methods"), file)?;
             let measure = measure(&spec).ok_or_else(|| {
                 at(key("measure"), "there is no such measure")
                     .help(format!("there are {}", MEASURES.map(|m| m.0).join(", ")))
@@ -424,25 +402,18 @@ impl Board {
                 return Err(at(key("delta"), "δ must lie between 0 and 1"));
             }
             let budgets = spec.epsilon.as_ref().unwrap_or(&read.epsilon);
-            let has = |list: &Option<Vec<String>>, name: &str| {
-                list.as_ref().is_none_or(|list| list.iter().any(|n| n == name))
-            };
-            for (g, graph) in graphs.iter().enumerate().filter(|g| has(&spec.graphs, &g.1.name)) {
-                let _ = graph;
-                for (c, _) in
-                    conditions.iter().enumerate().filter(|c| has(&spec.conditions, &c.1.name))
-                {
-                    for budget in budgets {
-                        let epsilon = match budget {
-                            Epsilon::Number(e) if !(*e > 0.0 && e.is_finite()) => {
-                                return Err(at("epsilon".into(), "a budget must be positive")
-                                    .help("write \"none\" for runs without privacy"));
-                            }
-                            Epsilon::Number(e) => Some(*e),
-                            Epsilon::Word(NoBudget::None) => None,
-                        };
-                        settings.push(Setting { problem: index, graph: g, condition: c, epsilon });
-                    }
+            let budgets = budgets
+                .iter()
+                .map(|budget| epsilon(budget, file))
+                .collect::<Result<Vec<_>, _>>()?;
+            for g in chosen(spec.graphs.as_deref(), &graphs) {
+                for c in chosen(spec.conditions.as_deref(), &conditions) {
+                    settings.extend(budgets.iter().map(|&epsilon| Setting {
+                        problem: index,
+                        graph: g,
+                        condition: c,
+                        epsilon,
+                    }));
                 }
             }
             only.push(spec.methods);
@@ -648,6 +619,68 @@ fn merge(onto: &mut Table, over: &Table) {
             }
         }
     }
+}
+
+fn seeds(given: Seeds, file: &str) -> Result<Vec<u64>, BoardError> {
+    let seeds: Vec<u64> = match given {
+        Seeds::Count(count) => (1..=u64::from(count)).collect(),
+        Seeds::List(list) => list,
+    };
+    if seeds.is_empty() || seeds.iter().any(|seed| *seed >= VALIDATION) {
+        let message = "at least one seed is needed, each below 1000000";
+        return Err(BoardError::key(file, "seeds".to_owned(), message)
+            .help("larger ones are those that methods are tuned on"));
+    }
+    Ok(seeds)
+}
+
+fn tuning(given: TuningSpec, file: &str) -> Result<Tuning, BoardError> {
+    match given {
+        TuningSpec::Word(_) => Ok(Tuning::None),
+        TuningSpec::Trials { trials: 0, .. } | TuningSpec::Trials { seeds: 0, .. } => {
+            let message = "trials and seeds must be at least 1";
+            Err(BoardError::key(file, "tuning".to_owned(), message))
+        }
+        TuningSpec::Trials { trials, seeds } => Ok(Tuning::Trials { trials, seeds }),
+    }
+}
+
+fn epsilon(budget: &Epsilon, file: &str) -> Result<Option<f64>, BoardError> {
+    match budget {
+        Epsilon::Number(e) if !(*e > 0.0 && e.is_finite()) => {
+            Err(BoardError::key(file, "epsilon".to_owned(), "a budget must be positive")
+                .help("write \"none\" for runs without privacy"))
+        }
+        Epsilon::Number(e) => Ok(Some(*e)),
+        Epsilon::Word(NoBudget::None) => Ok(None),
+    }
+}
+
+fn names(all: &[Named]) -> Vec<&str> {
+    all.iter().map(|one| one.name.as_str()).collect()
+}
+
+/// Refuses a list with a name that is none of `all`.
+fn listed(
+    list: Option<&[String]>,
+    all: &[&str],
+    key: String,
+    file: &str,
+) -> Result<(), BoardError> {
+    match list.into_iter().flatten().find(|name| !all.contains(&name.as_str())) {
+        Some(unknown) => Err(BoardError::key(file, key, format!("there is no \"{unknown}\""))
+            .help(format!("there are {}", all.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+/// Indices of those that a list names; of all without a list.
+fn chosen<'a>(
+    list: Option<&'a [String]>,
+    all: &'a [Named],
+) -> impl Iterator<Item = usize> + Clone + 'a {
+    let named = move |one: &Named| list.is_none_or(|list| list.contains(&one.name));
+    (0..all.len()).filter(move |&index| named(&all[index]))
 }
 
 fn measure(problem: &ProblemSpec) -> Option<Measure> {

@@ -110,8 +110,8 @@ impl StudyCost {
         Self { epsilon, delta, mu: Some(mu), rho: Some((0.5 * mu * mu).next_up()), tau: 0.0 }
     }
 
-    /// The same study, which is what it is said to be but for a total variation distance of `tau`
-    /// on every data set.
+    /// Says how far the study is from what it is claimed to be: a total variation distance of at
+    /// most `tau` on every data set.
     #[must_use]
     pub fn within(self, tau: f64) -> Self {
         Self { tau, ..self }

@@ -313,7 +313,7 @@ pub struct AlgorithmRecord {
 pub struct Estimates {
     /// Estimates, intervals and tests.
     pub found: Inference,
-    /// The same without privacy, in simulations whose noise comes from a seed.
+    /// Estimates without privacy, in simulations whose noise comes from a seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_private: Option<Inference>,
     /// The regression table: its header, then its rows.

@@ -57,7 +57,7 @@ pub(super) enum Lie {
     EdgeKeys,
     /// Bytes that are no frame.
     Rubbish,
-    /// The same again, very often.
+    /// One message again and again, very often.
     Flood,
 }
 

@@ -36,13 +36,14 @@ const SITES: usize = 4;
 const STUDY: &str = "name = \"four\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 25\ngossip = 1\n";
 
-/// The same in secret shares, with noise that all add together: two exchanges a round, a message of
-/// its own for every neighbour.
+/// Four sites that exchange secret shares, with noise that all add together: two exchanges per
+/// round, a message of its own for every neighbour.
 const SHARED: &str = "name = \"shared\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
     [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
 
-/// The same under masks, on a ring: two exchanges a round, the same message for both neighbours.
+/// Four sites on a ring that exchange masked sums: two exchanges per round, one message for both
+/// neighbours.
 const MASKED: &str = "name = \"masked\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
     [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"masked\"\ncolluders = 1\n";
@@ -97,7 +98,7 @@ impl Place {
         Self { root, folders, ledgers, experiment: experiment(study), agreement: None }
     }
 
-    /// The same with ledgers in files, as a site has them.
+    /// Keeps ledgers in files, as a site does.
     fn on_disk(mut self) -> Self {
         self.ledgers.clear();
         self
@@ -192,7 +193,8 @@ fn run_through(
     run_without(place, seed, faults, None)
 }
 
-/// The same where a site may die for good: the models of the others.
+/// Runs all sites through these faults where one may die for good: what happened, the models of the
+/// others, and how long it took.
 fn run_without(
     place: &Place,
     seed: u64,
@@ -463,7 +465,7 @@ fn a_seed_repeats_its_run_event_for_event() {
     assert_eq!(first, run(&place, 1));
 }
 
-/// The same sites with vectors of neighbours that may be `staleness` rounds old.
+/// The study with vectors of neighbours that may be `staleness` rounds old.
 fn stale(staleness: u32) -> String {
     let old = "kind = \"admm\"\nrounds = 25\ngossip = 1";
     assert!(STUDY.contains(old));
@@ -566,7 +568,7 @@ fn one_slow_link_does_not_make_everybody_slow() {
 // ---- agreements
 // ---------------------------------------------------------------------------------------------------------
 
-/// The same sites under an algorithm that can do with other neighbours.
+/// The study under an algorithm that can do with other neighbours.
 fn mixing() -> String {
     STUDY.replace("kind = \"admm\"", "kind = \"dgd\"")
 }

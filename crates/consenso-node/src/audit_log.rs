@@ -96,13 +96,13 @@ impl AuditLog {
         })
     }
 
-    /// The same log, told on stderr too.
+    /// Tells lines on stderr, too.
     #[must_use]
     pub fn echoing(self, echo: Echo) -> Self {
         Self { echo, ..self }
     }
 
-    /// The same log in pieces: when the file has so many bytes it is renamed (`audit.1.jsonl`, then
+    /// Writes the log in pieces: when the file has so many bytes it is renamed (`audit.1.jsonl`, then
     /// `audit.2.jsonl`, …) and another one begins. Whatever reads the log reads all of them that
     /// are there.
     #[must_use]
@@ -419,7 +419,7 @@ fn last_release_of(path: &Path) -> Option<String> {
     }
 }
 
-/// The same, from a place in the file on.
+/// The hash of the last release from a place in the file on.
 fn last_release_in(file: &mut File, from: u64) -> Option<String> {
     file.seek(SeekFrom::Start(from)).ok()?;
     let mut tail = Vec::new();

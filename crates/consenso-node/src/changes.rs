@@ -34,7 +34,7 @@ use crate::frame::{Hex, sha256, unhex};
 use crate::identity::{self, Identity, public_key};
 use crate::release_signature::Sealer;
 use crate::store::{Entry, Row, Store};
-use consenso_engine::experiment::Experiment;
+use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::Adversary;
 use std::collections::BTreeSet;
@@ -116,121 +116,152 @@ fn refused(message: String) -> NodeError {
     NodeError::Experiment(message)
 }
 
-/// What a change would do to the study, and why it must not, if it must not.
+/// Checks that the study and its claim stand with a change.
 fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<(), NodeError> {
     let (agent, plan) = Driven::new(experiment, folder.me)?;
     let graph = experiment.graph();
-    let seat = |name: &String| {
-        let number = folder.number_of(name).ok_or_else(|| {
-            let all: Vec<&str> = folder.peers.iter().map(|p| p.name.as_str()).collect();
+    let edges = added(folder, graph, &folder.agreements);
+    let study = Changing { folder, graph, agent, plan, edges };
+    match change {
+        Change::Leave { site } => study.may_leave(site),
+        Change::Replace { site, was, chain, address } => {
+            study.may_replace(site, was, chain, address.as_deref())
+        }
+        Change::Part { one, other } => study.may_part(one, other, change),
+        Change::Edge { one, other, from } => study.may_become_neighbours(one, other, *from),
+    }
+}
+
+/// A study as it is before a change: what the change is checked against.
+struct Changing<'a> {
+    folder: &'a Folder,
+    graph: &'a Graph,
+    agent: Driven,
+    plan: SitePlan,
+    /// The edges that earlier agreements added.
+    edges: Vec<Added>,
+}
+
+impl Changing<'_> {
+    /// The agent number of a site that takes part.
+    fn number(&self, name: &str) -> Result<usize, NodeError> {
+        let number = self.folder.number_of(name).ok_or_else(|| {
+            let all: Vec<&str> = self.folder.peers.iter().map(|p| p.name.as_str()).collect();
             refused(format!("there is no site {name} in this study; there are {}", all.join(", ")))
         })?;
-        match left(&folder.agreements, name) {
+        match left(&self.folder.agreements, name) {
             Some(by) => Err(refused(format!("{name} left this study (agreement {by})"))),
             None => Ok(number),
         }
-    };
-    let edges = added(folder, graph, &folder.agreements);
-    match change {
-        Change::Leave { site } => {
-            let leaver = seat(site)?;
-            agent.may_go_without()?;
-            let stays =
-                |i: usize| i != leaver && left(&folder.agreements, &folder.peers[i].name).is_none();
-            let remaining: BTreeSet<usize> =
-                (0..folder.peers.len()).filter(|&i| stays(i)).collect();
-            if remaining.len() < 2 {
-                return Err(refused(format!(
-                    "without {site} one site would remain, and a site alone trains nobody's model: give the study up instead (`consenso node abandon`)"
-                )));
-            }
-            if let Some(lost) = apart(graph, &edges, &remaining) {
-                return Err(refused(format!(
-                    "without {site} nothing connects {} and {}: they would end with two models\n  help: agree on an edge between them first (consenso network change propose --edge)",
-                    folder.peers[lost.0].name, folder.peers[lost.1].name
-                )));
-            }
+    }
+
+    fn may_leave(&self, site: &str) -> Result<(), NodeError> {
+        let leaver = self.number(site)?;
+        self.agent.may_go_without()?;
+        let stays = |i: usize| i != leaver && left_study(self.folder, i).is_none();
+        let remaining: BTreeSet<usize> =
+            (0..self.folder.peers.len()).filter(|&i| stays(i)).collect();
+        if remaining.len() < 2 {
+            return Err(refused(format!(
+                "without {site} one site would remain, and a site alone trains nobody's model: give the study up instead (`consenso node abandon`)"
+            )));
         }
-        Change::Replace { site, was, chain, address } => {
-            let number = seat(site)?;
-            agent.rejoined(0, None).map_err(|why| {
-                refused(format!(
-                    "{why}: whoever takes the place of {site} could not go on where it stood\n  help: if its folder is there and only its key is to be another one, replace its pin in everybody's peers.toml; otherwise let it leave, or give the study up"
-                ))
-            })?;
-            let (old, new) = (Hex(&sha256(&[was])).to_string(), identity::pin(&chain[0])?);
-            let new = Hex(&new).to_string();
-            if folder.peers[number].pin != old {
-                return Err(refused(format!(
-                    "the key of {site} that is to be replaced is not the one that it has here"
-                )));
-            }
-            if let Some(other) = folder.peers.iter().find(|p| p.pin == new) {
-                return Err(refused(format!(
-                    "{} has this key already: its place is taken with another one",
-                    other.name
-                )));
-            }
-            identity::believes(&folder.path, chain, site)?;
-            if address.is_some() != folder.peers[number].address.is_some() {
-                return Err(refused(match address {
-                    Some(_) => format!(
-                        "{site} could not be called so far, and who calls whom cannot change while neighbours run: leave --address out"
-                    ),
-                    None => format!(
-                        "neighbours call {site}, and must be able to call whoever takes its place: give its --address"
-                    ),
-                }));
-            }
+        if let Some(lost) = apart(self.graph, &self.edges, &remaining) {
+            return Err(refused(format!(
+                "without {site} nothing connects {} and {}: they would end with two models\n  help: agree on an edge between them first (consenso network change propose --edge)",
+                self.folder.peers[lost.0].name, self.folder.peers[lost.1].name
+            )));
         }
-        Change::Part { one, other } => {
-            let (a, b) = (seat(one)? as u32, seat(other)? as u32);
-            agent.may_go_without()?;
-            let left: Vec<Added> =
-                edges.iter().filter(|edge| edge.beside(a) != Some(b)).copied().collect();
-            let again = folder.agreements.iter().any(|held| held.change == *change);
-            if left.len() == edges.len() || again {
-                return Err(refused(format!(
-                    "no agreement has made {one} and {other} neighbours: only such an edge can be taken back"
-                )));
-            }
-            let stays = |i: &usize| left_study(folder, *i).is_none();
-            let remaining = (0..folder.peers.len()).filter(stays).collect();
-            if let Some(lost) = apart(graph, &left, &remaining) {
-                return Err(refused(format!(
-                    "without this edge nothing connects {} and {}: they would end with two models",
-                    folder.peers[lost.0].name, folder.peers[lost.1].name
-                )));
-            }
+        Ok(())
+    }
+
+    fn may_replace(
+        &self,
+        site: &str,
+        was: &[u8],
+        chain: &[Vec<u8>],
+        address: Option<&str>,
+    ) -> Result<(), NodeError> {
+        let number = self.number(site)?;
+        let peers = &self.folder.peers;
+        self.agent.rejoined(0, None).map_err(|why| {
+            refused(format!(
+                "{why}: whoever takes the place of {site} could not go on where it stood\n  help: if its folder is there and only its key is to be another one, replace its pin in everybody's peers.toml; otherwise let it leave, or give the study up"
+            ))
+        })?;
+        let (old, new) = (Hex(&sha256(&[was])).to_string(), identity::pin(&chain[0])?);
+        let new = Hex(&new).to_string();
+        if peers[number].pin != old {
+            return Err(refused(format!(
+                "the key of {site} that is to be replaced is not the one that it has here"
+            )));
         }
-        Change::Edge { one, other, from } => {
-            let (a, b) = (seat(one)?, seat(other)?);
-            let there = graph.neighbours(a).contains(&(b as u32))
-                || edges.iter().any(|e| e.beside(a as u32) == Some(b as u32));
-            if a == b || there {
-                return Err(refused(format!("{one} and {other} are neighbours already")));
-            }
-            agent.may_join()?;
-            if let Some(claim) = plan.claim.as_ref().filter(|c| c.against != Adversary::Local) {
-                return Err(refused(format!(
-                    "the claim of this study is against {}, which rests on who sees whose messages: with another edge it would not stand",
-                    claim.against
-                )));
-            }
-            let last = agent.last();
-            if *from == 0 || *from > last {
-                return Err(refused(format!(
-                    "exchange {from}: this study has exchanges 1 to {last}"
-                )));
-            }
-            if folder.peers[a].address.is_none() && folder.peers[b].address.is_none() {
-                return Err(refused(format!(
-                    "neither {one} nor {other} can be called: one end of an edge must be reachable"
-                )));
-            }
+        if let Some(other) = peers.iter().find(|p| p.pin == new) {
+            return Err(refused(format!(
+                "{} has this key already: its place is taken with another one",
+                other.name
+            )));
+        }
+        identity::believes(&self.folder.path, chain, site)?;
+        match (address, &peers[number].address) {
+            (Some(_), None) => Err(refused(format!(
+                "{site} could not be called so far, and who calls whom cannot change while neighbours run: leave --address out"
+            ))),
+            (None, Some(_)) => Err(refused(format!(
+                "neighbours call {site}, and must be able to call whoever takes its place: give its --address"
+            ))),
+            _ => Ok(()),
         }
     }
-    Ok(())
+
+    fn may_part(&self, one: &str, other: &str, change: &Change) -> Result<(), NodeError> {
+        let (a, b) = (self.number(one)? as u32, self.number(other)? as u32);
+        self.agent.may_go_without()?;
+        let left: Vec<Added> =
+            self.edges.iter().filter(|edge| edge.beside(a) != Some(b)).copied().collect();
+        let again = self.folder.agreements.iter().any(|held| held.change == *change);
+        if left.len() == self.edges.len() || again {
+            return Err(refused(format!(
+                "no agreement has made {one} and {other} neighbours: only such an edge can be taken back"
+            )));
+        }
+        let stays = |i: &usize| left_study(self.folder, *i).is_none();
+        let remaining = (0..self.folder.peers.len()).filter(stays).collect();
+        if let Some(lost) = apart(self.graph, &left, &remaining) {
+            return Err(refused(format!(
+                "without this edge nothing connects {} and {}: they would end with two models",
+                self.folder.peers[lost.0].name, self.folder.peers[lost.1].name
+            )));
+        }
+        Ok(())
+    }
+
+    fn may_become_neighbours(&self, one: &str, other: &str, from: u32) -> Result<(), NodeError> {
+        let (a, b) = (self.number(one)?, self.number(other)?);
+        let there = self.graph.neighbours(a).contains(&(b as u32))
+            || self.edges.iter().any(|e| e.beside(a as u32) == Some(b as u32));
+        if a == b || there {
+            return Err(refused(format!("{one} and {other} are neighbours already")));
+        }
+        self.agent.may_join()?;
+        if let Some(claim) = self.plan.claim.as_ref().filter(|c| c.against != Adversary::Local) {
+            return Err(refused(format!(
+                "the claim of this study is against {}, which rests on who sees whose messages: with another edge it would not stand",
+                claim.against
+            )));
+        }
+        let last = self.agent.last();
+        if from == 0 || from > last {
+            return Err(refused(format!("exchange {from}: this study has exchanges 1 to {last}")));
+        }
+        let peers = &self.folder.peers;
+        if peers[a].address.is_none() && peers[b].address.is_none() {
+            return Err(refused(format!(
+                "neither {one} nor {other} can be called: one end of an edge must be reachable"
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// By which agreement a site left, by its agent number.

@@ -251,7 +251,7 @@ pub struct Peer {
     pub address: Option<String>,
     /// SHA-256 of its public key.
     pub pin: String,
-    /// The same of the key that it will have next: while keys are replaced both are believed.
+    /// SHA-256 of the key that it will have next: while keys are replaced both are believed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_pin: Option<String>,
     /// How many records it has: public, and part of what all agree on.

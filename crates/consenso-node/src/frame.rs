@@ -551,67 +551,26 @@ impl Frame {
             if found == expected { Ok(()) } else { Err(FrameError::Length { found, expected }) }
         };
         match kind {
-            HELLO => {
-                let version = rest
-                    .first_chunk()
-                    .ok_or(FrameError::Length { found: bytes.len(), expected: HELLO_LENGTH })?;
-                let version = u16::from_le_bytes(*version);
-                if version != VERSION {
-                    return Err(FrameError::Version(version));
-                }
-                exactly(HELLO_LENGTH)?;
-                Ok(Self::Hello(Hello {
-                    version,
-                    experiment: *rest[2..].first_chunk().expect("the length was checked"),
-                    graph: *rest[34..].first_chunk().expect("the length was checked"),
-                    from: number(&rest[66..]),
-                    to: number(&rest[70..]),
-                    have: number(&rest[74..]),
-                }))
-            }
+            HELLO => hello(bytes),
             RELEASE => {
-                if bytes.len() < RELEASE_HEAD {
-                    exactly(RELEASE_HEAD)?;
-                }
-                exactly(
-                    RELEASE_HEAD.saturating_add((number(&rest[8..]) as usize).saturating_mul(8)),
-                )?;
-                let values = rest[12..]
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|chunk| f64::from_le_bytes(*chunk))
-                    .collect();
-                Ok(Self::Release { from: number(rest), round: number(&rest[4..]), values })
+                let (head, numbers) = numbers(rest, 8)?;
+                let values = numbers.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+                Ok(Self::Release { from: number(head), round: number(&head[4..]), values })
             }
             WORDS => {
-                if bytes.len() < WORDS_HEAD {
-                    exactly(WORDS_HEAD)?;
-                }
-                exactly(
-                    WORDS_HEAD.saturating_add((number(&rest[12..]) as usize).saturating_mul(8)),
-                )?;
-                let words = rest[16..]
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|chunk| u64::from_le_bytes(*chunk))
-                    .collect();
+                let (head, numbers) = numbers(rest, 12)?;
+                let words = numbers.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
                 Ok(Self::Words {
-                    from: number(rest),
-                    to: number(&rest[4..]),
-                    round: number(&rest[8..]),
+                    from: number(head),
+                    to: number(&head[4..]),
+                    round: number(&head[8..]),
                     words,
                 })
             }
             MASKED => unmasked(rest),
             PASSED => passed(rest),
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
-            REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
-            REFUSED => {
-                let text = std::str::from_utf8(rest).map_err(|_| FrameError::Text)?;
-                Ok(Self::Refused(text.to_owned()))
-            }
+            REFUSED => text(rest, MAX_REASON).map(Self::Refused),
             BYE => exactly(1).map(|()| Self::Bye),
             SEAL => {
                 let (round, mut rest) = take(rest, 4)?;
@@ -644,16 +603,10 @@ impl Frame {
                 ended(rest)?;
                 Ok(Self::Yours { round: number(head), blake3: digest(&head[4..]), seal })
             }
-            STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
-            STUDY => {
-                Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned()))
-            }
+            STUDY => text(rest, MAX_STUDY).map(Self::Study),
             AGREED => exactly(37)
                 .map(|()| Self::Agreed { number: number(rest), hash: digest(&rest[4..]) }),
-            AGREEMENT if rest.len() > crate::agreement::LONGEST => Err(FrameError::Text),
-            AGREEMENT => Ok(Self::Agreement(
-                std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned(),
-            )),
+            AGREEMENT => text(rest, crate::agreement::LONGEST).map(Self::Agreement),
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             LOST => exactly(1).map(|()| Self::Lost),
             EDGE_KEY if rest.len() == 64 => {
@@ -676,6 +629,50 @@ impl Frame {
             _ => Err(FrameError::Kind(kind)),
         }
     }
+}
+
+/// Reads a hello; another version is told apart whatever follows it.
+fn hello(bytes: &[u8]) -> Result<Frame, FrameError> {
+    let length = FrameError::Length { found: bytes.len(), expected: HELLO_LENGTH };
+    let rest = &bytes[1..];
+    let Some(version) = rest.first_chunk() else { return Err(length) };
+    let version = u16::from_le_bytes(*version);
+    if version != VERSION {
+        return Err(FrameError::Version(version));
+    }
+    if bytes.len() != HELLO_LENGTH {
+        return Err(length);
+    }
+    Ok(Frame::Hello(Hello {
+        version,
+        experiment: digest(&rest[2..]),
+        graph: digest(&rest[34..]),
+        from: number(&rest[66..]),
+        to: number(&rest[70..]),
+        have: number(&rest[74..]),
+    }))
+}
+
+/// A head of so many bytes, and as many numbers of eight bytes as stand between the two: no more
+/// and no fewer.
+fn numbers(rest: &[u8], head: usize) -> Result<(&[u8], &[[u8; 8]]), FrameError> {
+    // Lengths are those of the frame with its kind.
+    let length = |expected| FrameError::Length { found: 1 + rest.len(), expected };
+    let least = 1 + head + 4;
+    let Some(count) = rest.get(head..head + 4) else { return Err(length(least)) };
+    let expected = least.saturating_add((number(count) as usize).saturating_mul(8));
+    if 1 + rest.len() != expected {
+        return Err(length(expected));
+    }
+    Ok((&rest[..head], rest[head + 4..].as_chunks().0))
+}
+
+/// A text of at most so many bytes.
+fn text(bytes: &[u8], most: usize) -> Result<String, FrameError> {
+    if bytes.len() > most {
+        return Err(FrameError::Text);
+    }
+    Ok(std::str::from_utf8(bytes).map_err(|_| FrameError::Text)?.to_owned())
 }
 
 fn number(bytes: &[u8]) -> u32 {

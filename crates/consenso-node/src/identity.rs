@@ -79,7 +79,7 @@ pub struct Known {
     pub name: String,
     /// SHA-256 of its public key.
     pub pin: Digest,
-    /// The same of the key that it will have next.
+    /// SHA-256 of the key that it will have next.
     pub next: Option<Digest>,
 }
 

@@ -44,7 +44,7 @@ const PARTING: Duration = Duration::from_secs(1);
 /// nobody is locked out by who only waits.
 const STRANGERS: usize = 64;
 
-/// The same from one address.
+/// Callers at once from one address that have not shown who they are.
 const STRANGERS_OF_ONE_ADDRESS: usize = 32;
 
 /// Time for a caller to show who it is.

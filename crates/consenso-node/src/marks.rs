@@ -31,7 +31,7 @@ pub(crate) struct Mark {
     pub(crate) studies: BTreeMap<i64, StudyMark>,
 }
 
-/// The same of one study.
+/// What a start must know of the rows of one study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StudyMark {
     /// The hash of its last row.

@@ -1,7 +1,7 @@
 //! `/metrics`, `/healthz` and `/readyz`: a few lines of HTTP on a loopback port, with nothing that
 //! depends on the records.
 
-use crate::progress::{Convergence, Progress, Watched};
+use crate::progress::{Convergence, Link, Progress, Watched};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -81,133 +81,147 @@ fn respond(path: &str, progress: &Progress) -> (&'static str, String) {
 #[must_use]
 pub fn prometheus(progress: &Progress) -> String {
     let mut out = String::new();
-    let mut gauge = |name: &str, kind: &str, help: &str, value: f64| {
+    for Sample { name, kind, help, value } in samples(progress) {
         let _ = writeln!(
             out,
             "# HELP consenso_{name} {help}\n# TYPE consenso_{name} {kind}\nconsenso_{name} {value}"
         );
-    };
-    gauge("round", "gauge", "Rounds complete.", progress.round.into());
-    gauge("rounds", "gauge", "Rounds in all.", progress.rounds.into());
-    gauge("seconds_since_round", "gauge", "Seconds since the last release.", progress.since_round);
-    gauge(
-        "finished",
-        "gauge",
-        "1 when the model is ready.",
-        f64::from(u8::from(progress.finished)),
+    }
+    // Nobody waits for those that the run goes on without: nothing is wrong with their links.
+    let awaited = || progress.neighbours.iter().filter(|link| !link.without);
+    by_neighbour(
+        &mut out,
+        ("link_up", "1 while there is a connection."),
+        awaited().map(|link| (link, u32::from(link.up))),
     );
-    gauge(
-        "resends_total",
-        "counter",
-        "Messages sent again after a lost link.",
-        progress.resends as f64,
+    by_neighbour(
+        &mut out,
+        ("neighbour_lag", "Rounds the neighbour is behind."),
+        awaited().map(|link| (link, link.lag(progress.released))),
     );
-    gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
-    for (name, kind, help, value) in [
-        (
+    by_neighbour(
+        &mut out,
+        ("without", "1 for a neighbour that the run goes on without, or that left."),
+        progress.neighbours.iter().map(|link| (link, u32::from(link.without))),
+    );
+    out
+}
+
+/// One number of a site.
+struct Sample {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: f64,
+}
+
+/// A number that goes up and down.
+fn gauge(name: &'static str, help: &'static str, value: impl Into<f64>) -> Sample {
+    Sample { name, kind: "gauge", help, value: value.into() }
+}
+
+/// A number that only goes up.
+fn counter(name: &'static str, help: &'static str, value: impl Into<f64>) -> Sample {
+    Sample { name, kind: "counter", help, value: value.into() }
+}
+
+/// The numbers of a site; those that it does not know are left out.
+fn samples(progress: &Progress) -> Vec<Sample> {
+    let mut all = vec![
+        gauge("round", "Rounds complete.", progress.round),
+        gauge("rounds", "Rounds in all.", progress.rounds),
+        gauge("seconds_since_round", "Seconds since the last release.", progress.since_round),
+        gauge("finished", "1 when the model is ready.", u8::from(progress.finished)),
+        counter("resends_total", "Messages sent again after a lost link.", progress.resends as f64),
+        counter("refusals_total", "Callers and messages refused.", progress.refusals as f64),
+        gauge(
             "equivocations",
-            "gauge",
             "Neighbours that signed two versions of one exchange.",
             progress.equivocations,
         ),
-        (
+        counter(
             "went_back_total",
-            "counter",
             "Times that a neighbour came back with less than it had: an old copy, or a lost disk.",
             progress.went_back,
         ),
-        (
+        gauge(
             "ahead",
-            "gauge",
             "Neighbours that say they have more of this site than it released: a lie, or an old copy here.",
             progress.ahead,
         ),
-        ("agreements", "gauge", "Agreements that hold.", progress.agreements),
-        (
+        gauge("agreements", "Agreements that hold.", progress.agreements),
+        gauge(
             "awaits_agreement",
-            "gauge",
             "1 while the site waits for an agreement that it signed.",
-            u32::from(progress.awaits_agreement),
+            u8::from(progress.awaits_agreement),
         ),
-        ("absent", "gauge", "Sites that the run goes on without.", progress.absent),
-    ] {
-        gauge(name, kind, help, value.into());
-    }
-    match progress.convergence {
-        Convergence::Disagreement(value) => {
-            gauge(
-                "disagreement",
-                "gauge",
-                "Largest distance to a neighbour, between means of the latest quarter of all releases.",
-                value,
-            );
-        }
-        Convergence::Step(Some(value)) => {
-            gauge(
-                "step",
-                "gauge",
-                "How far the sum that all sites know still moves: the latest eighth of the rounds against the latest half.",
-                value,
-            );
-        }
-        Convergence::Step(None) => {}
-    }
-    gauge(
+        gauge("absent", "Sites that the run goes on without.", progress.absent),
+    ];
+    all.extend(convergence(progress.convergence));
+    all.push(gauge(
         "commit_seconds",
-        "gauge",
         "Duration of the last durable commit.",
         progress.commit_ms / 1e3,
-    );
-    if let Some(epsilon) = progress.epsilon {
-        gauge("epsilon_spent", "gauge", "Upper bound on the privacy spent so far.", epsilon);
-    }
-    if let Some(budget) = progress.budget {
-        gauge("epsilon_budget", "gauge", "What the study may cost.", budget);
-    }
+    ));
+    let known = |name, help, value: Option<f64>| value.map(|value| gauge(name, help, value));
     let around = progress.around;
-    if let Some(days) = around.certificate_days {
-        gauge("certificate_days", "gauge", "Days until the site's certificate ends.", days);
-    }
-    if let Some(bytes) = around.free_bytes {
-        gauge("free_bytes", "gauge", "Bytes left on the disk of the site's folder.", bytes as f64);
-    }
-    gauge("studies", "gauge", "Studies in the ledger.", around.studies.into());
-    if let Some(total) = around.total {
-        gauge(
+    let optional = [
+        known("epsilon_spent", "Upper bound on the privacy spent so far.", progress.epsilon),
+        known("epsilon_budget", "What the study may cost.", progress.budget),
+        known(
+            "certificate_days",
+            "Days until the site's certificate ends.",
+            around.certificate_days,
+        ),
+        known(
+            "free_bytes",
+            "Bytes left on the disk of the site's folder.",
+            around.free_bytes.map(|bytes| bytes as f64),
+        ),
+        Some(gauge("studies", "Studies in the ledger.", around.studies)),
+        known(
             "epsilon_total",
-            "gauge",
             "What all studies of these records together may cost.",
-            total,
-        );
+            around.total,
+        ),
+        known("epsilon_remaining", "What the next study may cost.", around.remaining),
+    ];
+    all.extend(optional.into_iter().flatten());
+    all
+}
+
+/// How near the sites are to one model, by what can be known of it.
+fn convergence(so_far: Convergence) -> Option<Sample> {
+    match so_far {
+        Convergence::Disagreement(value) => Some(gauge(
+            "disagreement",
+            "Largest distance to a neighbour, between means of the latest quarter of all releases.",
+            value,
+        )),
+        Convergence::Step(Some(value)) => Some(gauge(
+            "step",
+            "How far the sum that all sites know still moves: the latest eighth of the rounds against the latest half.",
+            value,
+        )),
+        Convergence::Step(None) => None,
     }
-    if let Some(remaining) = around.remaining {
-        gauge("epsilon_remaining", "gauge", "What the next study may cost.", remaining);
-    }
-    for (name, help) in [
-        ("link_up", "1 while there is a connection."),
-        ("neighbour_lag", "Rounds the neighbour is behind."),
-    ] {
-        let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
-        // Nobody waits for those that the run goes on without: nothing is wrong with their links.
-        for link in progress.neighbours.iter().filter(|link| !link.without) {
-            let value =
-                if name == "link_up" { u32::from(link.up) } else { link.lag(progress.released) };
-            let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
-        }
-    }
-    let (name, help) = ("without", "1 for a neighbour that the run goes on without, or that left.");
+}
+
+/// One gauge with a number for every one of these neighbours.
+fn by_neighbour<'a>(
+    out: &mut String,
+    (name, help): (&str, &str),
+    values: impl Iterator<Item = (&'a Link, u32)>,
+) {
     let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
-    for link in &progress.neighbours {
-        let value = u32::from(link.without);
+    for (link, value) in values {
         let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
     }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Link;
 
     /// An alert on `link_up == 0` went on for ever.
     #[test]

@@ -16,7 +16,8 @@ pub struct Progress {
     pub rounds: u32,
     /// How far the last round was from the end, by what all sites know.
     pub convergence: Convergence,
-    /// The same for rounds before: (round, value), evenly spaced, at most [`HISTORY`] of them.
+    /// How far rounds before were from the end: (round, value), evenly spaced, at most [`HISTORY`]
+    /// of them.
     pub history: Vec<(u32, f64)>,
     /// What the releases so far cost, an upper bound that is quick to compute; the claim of the
     /// whole run may be smaller than its last value.

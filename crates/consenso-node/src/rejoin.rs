@@ -33,13 +33,14 @@ use crate::frame::{Digest, Frame, release_hash};
 use crate::identity::{Identity, public_key};
 use crate::link::{self, LinkEvent, Shared};
 use crate::node::{lock, opening};
-use crate::release_signature::Statement;
-use crate::store::{Entry, Store};
+use crate::release_signature::{ReleaseSignature, Statement};
+use crate::store::{Entry, Opening, Store};
 use crate::wire::{Tcp, Wire};
 use crate::witness::{Seen, Witness};
 use crate::{spending, studies};
 use bytes::Bytes;
-use consenso_engine::experiment::Experiment;
+use consenso_engine::experiment::{Experiment, SitePlan};
+use consenso_engine::privacy::studies::StudyCost;
 use consenso_ledger::{Edited, RecordsLedger};
 use serde::Serialize;
 use serde_json::json;
@@ -88,6 +89,13 @@ struct Asked {
     answers: BTreeMap<u32, u32>,
 }
 
+impl Asked {
+    /// The newest exchange that is proved; 0 for none.
+    fn newest(&self) -> u32 {
+        self.releases.keys().next_back().copied().unwrap_or(0)
+    }
+}
+
 /// Asks all neighbours but those named in `without`, and makes durable what they have. `node run`
 /// goes on from there.
 ///
@@ -114,7 +122,7 @@ pub fn rejoin(
     ))
 }
 
-/// The same over another network, with a ledger that `open` opens for vectors of so many numbers.
+/// Rejoins over a given network, with a ledger that `open` opens for vectors of so many numbers.
 pub(crate) async fn rejoin_over(
     folder: &Folder,
     experiment: &Experiment,
@@ -126,43 +134,17 @@ pub(crate) async fn rejoin_over(
     let _lock = lock(folder)?;
     folder.known()?;
     agrees(folder, experiment)?;
-    let (mut agent, plan) = Driven::new(experiment, folder.me)?;
-    for edge in changes::added(folder, experiment.graph(), &folder.agreements) {
-        let Added { weight, from, .. } = edge;
-        if let Some(neighbour) = edge.beside(folder.me as u32) {
-            agent.join(neighbour, weight, from)?;
-        }
-    }
-    let left: Vec<u32> = changes::gone(folder, &folder.agreements).collect();
-    let words = |why: &dyn Display| {
-        NodeError::Experiment(format!(
-            "rejoin: {why}\n  help: restore the folder from a backup, or have all sites give the study up (`consenso node abandon`) and begin another one"
-        ))
-    };
-    agent.rejoined(0, None).map_err(|why| words(&why))?;
-    let unknown: Vec<&String> =
-        without.iter().filter(|name| folder.peers.iter().all(|p| p.name != **name)).collect();
-    if let Some(name) = unknown.first() {
-        return Err(NodeError::Experiment(format!(
-            "--without {name}: there is no such site in peers.toml"
-        )));
-    }
-    let asked: BTreeSet<u32> = changes::in_order(&agent)
-        .into_iter()
-        .filter(|j| !left.contains(j))
-        .filter(|&j| !without.contains(&folder.peers[j as usize].name))
-        .collect();
-    if asked.is_empty() {
-        return Err(NodeError::Experiment("rejoin: nobody is left to be asked".into()));
-    }
+    let (agent, plan) = with_added_edges(folder, experiment)?;
+    agent.rejoined(0, None).map_err(|why| cannot(&why))?;
+    let asked = whom_to_ask(folder, &agent, without)?;
     if folder.site.away == Away::ContinueWithout && folder.witness().is_none() {
         let why = "site.toml has away = \"continue-without\", so this site may have released any number of rounds that no neighbour holds; only a witness could say how many, and site.toml names none";
-        return Err(words(&why));
+        return Err(cannot(&why));
     }
     finished(folder)?;
     let logged = logged(folder)?;
     let found = ask(folder, experiment, &agent, plan.width, asked, wire).await?;
-    let restored = found.releases.keys().next_back().copied().unwrap_or(0);
+    let restored = found.newest();
     // The ledger, which may be an old copy.
     let seen = seen(folder)?;
     let mut store = open(plan.width)?;
@@ -172,7 +154,7 @@ pub(crate) async fn rejoin_over(
     let stale = counted.is_some_and(|counted| counted < restored);
     if stale && folder.site.away == Away::ContinueWithout {
         let why = "site.toml has away = \"continue-without\", so this site may have released any number of rounds that no neighbour holds; and its witness is an old copy, which neighbours prove by a later release with this site's signature";
-        return Err(words(&why));
+        return Err(cannot(&why));
     }
     let opening = opening(folder, experiment, &plan)?;
     let books = experiment.has_own_records() && !opening.seeded;
@@ -181,13 +163,11 @@ pub(crate) async fn rejoin_over(
         let own = books.then(|| folder.records());
         let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
         let before = match id {
-            Some(_) => id,
             // What neighbours hold was released, so the study is in the ledger beside the records:
             // unless that was lost, too.
             None if restored > 0 => {
-                let name = format!("{} {}", opening.site, crate::folder::short(&opening.experiment));
                 let ledger = RecordsLedger::open(&records, folder.ledger().as_deref(), edited)?;
-                let known = ledger.studies().filter(|s| s.name == name && s.cost == cost).last().map(|s| s.id.clone());
+                let known = booked_before(&ledger, &opening, cost);
                 if known.is_none() {
                     assumed.push(format!(
                         "{} knew nothing of this study: it was lost as well, and what other studies of these records cost is forgotten. \
@@ -197,15 +177,11 @@ pub(crate) async fn rejoin_over(
                 }
                 known
             }
-            None => None,
+            id => id,
         };
         reserve(folder, &records, edited, &opening, cost, before, limit).map(Some)
     })?;
-    let mut known = 0;
-    store.scan(|row| match row.entry {
-        Entry::Release { round, .. } if row.study == study.number => known = known.max(round),
-        _ => {}
-    })?;
+    let known = last_release(&store, study.number)?;
     if known > restored || study.checkpoint.as_ref().is_some_and(|c| c.model().is_some()) {
         return Err(NodeError::Experiment(format!(
             "the ledger (state.db) knows {known} exchanges of this study, and neighbours have {restored}: nothing is lost; `consenso node run` goes on"
@@ -222,6 +198,93 @@ pub(crate) async fn rejoin_over(
         let name = &folder.peers[j as usize].name;
         format!("{name} is a neighbour from round {from} on only: it is not the one that is taken to tell the truth")
     }));
+    write_down(folder, &mut store, study.number, &agent, &found, known, until)?;
+    let name = |j: u32| folder.peers[j as usize].name.clone();
+    Ok(Rejoined {
+        study: study.number,
+        known,
+        restored,
+        spared_until: until,
+        answered: found.answers.into_iter().map(|(j, has)| Answer { site: name(j), has }).collect(),
+        without: without.to_vec(),
+        witness: seen.map(|seen| seen.releases),
+        assumed,
+    })
+}
+
+fn cannot(why: &dyn Display) -> NodeError {
+    NodeError::Experiment(format!(
+        "rejoin: {why}\n  help: restore the folder from a backup, or have all sites give the study up (`consenso node abandon`) and begin another one"
+    ))
+}
+
+/// This site's agent as it begins, with the edges that agreements added.
+fn with_added_edges(
+    folder: &Folder,
+    experiment: &Experiment,
+) -> Result<(Driven, SitePlan), NodeError> {
+    let (mut agent, plan) = Driven::new(experiment, folder.me)?;
+    for edge in changes::added(folder, experiment.graph(), &folder.agreements) {
+        let Added { weight, from, .. } = edge;
+        if let Some(neighbour) = edge.beside(folder.me as u32) {
+            agent.join(neighbour, weight, from)?;
+        }
+    }
+    Ok((agent, plan))
+}
+
+/// The neighbours that take part still, but those named in `without`.
+fn whom_to_ask(
+    folder: &Folder,
+    agent: &Driven,
+    without: &[String],
+) -> Result<BTreeSet<u32>, NodeError> {
+    if let Some(name) = without.iter().find(|name| folder.number_of(name).is_none()) {
+        return Err(NodeError::Experiment(format!(
+            "--without {name}: there is no such site in peers.toml"
+        )));
+    }
+    let left: Vec<u32> = changes::gone(folder, &folder.agreements).collect();
+    let asked: BTreeSet<u32> = changes::in_order(agent)
+        .into_iter()
+        .filter(|j| !left.contains(j))
+        .filter(|&j| !without.contains(&folder.peers[j as usize].name))
+        .collect();
+    if asked.is_empty() {
+        return Err(NodeError::Experiment("rejoin: nobody is left to be asked".into()));
+    }
+    Ok(asked)
+}
+
+/// Under which name the study stands in the ledger beside the records, if it does.
+fn booked_before(ledger: &RecordsLedger, opening: &Opening, cost: StudyCost) -> Option<String> {
+    let name = format!("{} {}", opening.site, crate::folder::short(&opening.experiment));
+    let known = ledger.studies().filter(|s| s.name == name && s.cost == cost).last();
+    known.map(|s| s.id.clone())
+}
+
+/// The last exchange of a study that the ledger knows.
+fn last_release(store: &Store, study: i64) -> Result<u32, NodeError> {
+    let mut last = 0;
+    store.scan(|row| match row.entry {
+        Entry::Release { round, .. } if row.study == study => last = last.max(round),
+        _ => {}
+    })?;
+    Ok(last)
+}
+
+/// Makes durable what neighbours have beyond the exchanges that the ledger `known`s, and that
+/// those up to `until` are spared.
+fn write_down(
+    folder: &Folder,
+    store: &mut Store,
+    study: i64,
+    agent: &Driven,
+    found: &Asked,
+    known: u32,
+    until: u32,
+) -> Result<(), NodeError> {
+    let restored = found.newest();
     let own = found.releases.get(&restored).map(|release| &release.1[..]);
     let checkpoint = agent.rejoined(restored, own)?;
     let charge = |round| Some((round, spending::row(&agent.scheduled(round)?)));
@@ -236,27 +299,16 @@ pub(crate) async fn rejoin_over(
         .collect();
     let time = crate::clock::text(crate::clock::now());
     let answered: Vec<u32> = found.answers.keys().copied().collect();
-    let known_changes = changes::held(folder, &store.headings()?, study.number)?.len();
+    let known_changes = changes::held(folder, &store.headings()?, study)?.len();
     let mut entries = vec![Entry::Restored { round: restored, until, answered, time }];
     entries.extend(folder.agreements.iter().skip(known_changes).map(|a| changes::row(a, restored)));
-    store.restore(study.number, lost, &bytes, entries, checkpoint)?;
+    store.restore(study, lost, &bytes, entries, checkpoint)?;
     if let Some(path) = folder.witness() {
-        store.witness_restored(&path, study.number, until)?;
+        store.witness_restored(&path, study, until)?;
     }
     // The log that is there is of a ledger that is gone: it is kept, and the next start writes
     // another one. It comes last, for until then a second try must find it.
-    put_aside(folder)?;
-    let name = |j: u32| folder.peers[j as usize].name.clone();
-    Ok(Rejoined {
-        study: study.number,
-        known,
-        restored,
-        spared_until: until,
-        answered: found.answers.into_iter().map(|(j, has)| Answer { site: name(j), has }).collect(),
-        without: without.to_vec(),
-        witness: seen.map(|seen| seen.releases),
-        assumed,
-    })
+    put_aside(folder)
 }
 
 /// Up to which exchange of this study the witness says that there may have been releases.
@@ -400,17 +452,13 @@ async fn ask(
     experiment: &Experiment,
     agent: &Driven,
     width: usize,
-    mut open: BTreeSet<u32>,
+    open: BTreeSet<u32>,
     wire: Arc<dyn Wire>,
 ) -> Result<Asked, NodeError> {
     let system = |what: String| move |cause| NodeError::System { what, cause };
     let log = folder.path.join("rejoin.jsonl");
     let audit = AuditLog::open_file(&log).map_err(system(log.display().to_string()))?;
-    // Who takes another one's place puts back what that one signed.
-    let mut keys = keys_before(&folder.agreements, &folder.site.name);
-    keys.push(
-        Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?,
-    );
+    let mut inquiry = Inquiry::new(folder, width, open)?;
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
     let edges = link::Around { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
@@ -418,112 +466,155 @@ async fn ask(
     let links = link::start(Arc::clone(&shared))
         .await
         .map_err(system("the address to listen at".into()))?;
-    let name = |j: u32| folder.peers[j as usize].name.clone();
     let patience = Duration::from_secs_f64(folder.site.deadline_seconds);
     let began = Instant::now();
-    let mut said: BTreeMap<u32, String> = BTreeMap::new();
-    let mut claimed: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut found = Asked { releases: BTreeMap::new(), answers: BTreeMap::new() };
-    let mut senders = BTreeMap::new();
-    while !open.is_empty() {
+    while !inquiry.open.is_empty() {
         let left = patience.saturating_sub(began.elapsed());
         let Ok(Some(event)) = timeout(left, events.recv()).await else {
-            let names: Vec<String> = open
-                .iter()
-                .map(|&j| match said.get(&j) {
-                    Some(reason) => format!("{} ({reason})", name(j)),
-                    None => name(j),
-                })
-                .collect();
-            let names = names.join(", ");
-            return Err(NodeError::Unanswered { names, seconds: began.elapsed().as_secs_f64() });
+            return Err(inquiry.unanswered(began.elapsed()));
         };
+        inquiry.handle(event)?;
+    }
+    let found = inquiry.concluded()?;
+    let answers = found.answers.len();
+    shared.audit.write("rejoin", json!({ "restored": found.newest(), "answers": answers }));
+    links.close().await;
+    Ok(found)
+}
+
+/// What neighbours have said so far.
+struct Inquiry<'a> {
+    folder: &'a Folder,
+    /// Under which this site may have signed: who takes another one's place puts back what that
+    /// one signed.
+    keys: Vec<Vec<u8>>,
+    /// How many numbers a release has.
+    width: usize,
+    /// Who has not answered to the end.
+    open: BTreeSet<u32>,
+    /// Up to which exchange of this site a neighbour says that it has them.
+    claimed: BTreeMap<u32, u32>,
+    /// What is wrong with a neighbour's answer.
+    reasons: BTreeMap<u32, String>,
+    /// Links end with their senders.
+    senders: BTreeMap<u32, mpsc::Sender<Bytes>>,
+    found: Asked,
+}
+
+impl<'a> Inquiry<'a> {
+    fn new(folder: &'a Folder, width: usize, open: BTreeSet<u32>) -> Result<Self, NodeError> {
+        let mut keys = keys_before(&folder.agreements, &folder.site.name);
+        keys.push(
+            Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?,
+        );
+        Ok(Self {
+            folder,
+            keys,
+            width,
+            open,
+            claimed: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            found: Asked { releases: BTreeMap::new(), answers: BTreeMap::new() },
+        })
+    }
+
+    fn name(&self, peer: u32) -> String {
+        self.folder.peers[peer as usize].name.clone()
+    }
+
+    /// The error when `elapsed` was too short for those who are still open.
+    fn unanswered(&self, elapsed: Duration) -> NodeError {
+        let of = |&j: &u32| match self.reasons.get(&j) {
+            Some(reason) => format!("{} ({reason})", self.name(j)),
+            None => self.name(j),
+        };
+        let names: Vec<String> = self.open.iter().map(of).collect();
+        NodeError::Unanswered { names: names.join(", "), seconds: elapsed.as_secs_f64() }
+    }
+
+    fn handle(&mut self, event: LinkEvent) -> Result<(), NodeError> {
         match event {
-            LinkEvent::Up { peer, have, outgoing, .. } if open.contains(&peer) => {
-                claimed.insert(peer, have);
+            LinkEvent::Up { peer, have, outgoing, .. } if self.open.contains(&peer) => {
+                self.claimed.insert(peer, have);
                 drop(outgoing.try_send(Frame::Lost.encode()));
-                senders.insert(peer, outgoing);
+                self.senders.insert(peer, outgoing);
             }
             LinkEvent::Frame { peer, frame: Frame::Refused(reason), .. } => {
-                said.insert(peer, format!("it refused: {reason}"));
+                self.reasons.insert(peer, format!("it refused: {reason}"));
             }
             LinkEvent::Frame { peer, frame: Frame::Kept { left, release }, .. }
-                if open.contains(&peer) =>
+                if self.open.contains(&peer) =>
             {
                 if let Some((seal, bytes)) = release {
-                    let me = folder.me as u32;
-                    let (round, values) = match Frame::decode(&bytes) {
-                        Ok(Frame::Release { from, round, values })
-                            if from == me && values.len() == width =>
-                        {
-                            (round, values)
-                        }
-                        _ => {
-                            return Err(contradicts(
-                                name(peer),
-                                "what it holds is no release of this site",
-                            ));
-                        }
-                    };
-                    let statement = Statement {
-                        study: folder.study,
-                        from: me,
-                        to: None,
-                        round,
-                        blake3: release_hash(&bytes),
-                    };
-                    // A place of the file that was being written when the process ended; or a lie,
-                    // which is worth nothing.
-                    if keys.iter().any(|key| statement.is_signed_by(key, &seal)) {
-                        let known = found
-                            .releases
-                            .entry(round)
-                            .or_insert_with(|| (bytes.clone(), values.to_vec()));
-                        if known.0 != bytes {
-                            return Err(contradicts(
-                                name(peer),
-                                &format!(
-                                    "it has another release of round {round} than its neighbours, and this site signed both: two copies of the folder have run"
-                                ),
-                            ));
-                        }
-                        let has = found.answers.entry(peer).or_default();
-                        *has = round.max(*has);
-                    } else {
-                        said.insert(
-                            peer,
-                            format!(
-                                "its release of round {round} is not signed with this site's key"
-                            ),
-                        );
-                    }
+                    self.shown(peer, &seal, &bytes)?;
                 }
                 if left == 0 {
-                    found.answers.entry(peer).or_default();
-                    open.remove(&peer);
+                    self.found.answers.entry(peer).or_default();
+                    self.open.remove(&peer);
                 }
             }
             _ => {}
         }
+        Ok(())
     }
-    drop(senders);
-    let most = found.releases.keys().next_back().copied().unwrap_or(0);
-    // Whoever has completed an exchange has this site's part of it. One that shows none cannot be
-    // gone on with: its next release waits for what nobody has.
-    if let Some((&peer, have)) =
-        claimed.iter().find(|(peer, have)| **have > most && found.answers.contains_key(peer))
-    {
-        let reason = said
-            .get(&peer)
-            .map_or_else(|| "shows no signed release that late".to_owned(), Clone::clone);
-        return Err(contradicts(
-            name(peer),
-            &format!("it says that it has exchange {have} of this site; {reason}"),
-        ));
+
+    /// A neighbour shows what it holds as a release of this site.
+    fn shown(
+        &mut self,
+        peer: u32,
+        seal: &ReleaseSignature,
+        bytes: &Bytes,
+    ) -> Result<(), NodeError> {
+        let me = self.folder.me as u32;
+        let (round, values) = match Frame::decode(bytes) {
+            Ok(Frame::Release { from, round, values })
+                if from == me && values.len() == self.width =>
+            {
+                (round, values)
+            }
+            _ => {
+                let what = "what it holds is no release of this site";
+                return Err(contradicts(self.name(peer), what));
+            }
+        };
+        let blake3 = release_hash(bytes);
+        let statement = Statement { study: self.folder.study, from: me, to: None, round, blake3 };
+        if !self.keys.iter().any(|key| statement.is_signed_by(key, seal)) {
+            // A place of the file that was being written when the process ended; or a lie, which
+            // is worth nothing.
+            let reason = format!("its release of round {round} is not signed with this site's key");
+            self.reasons.insert(peer, reason);
+            return Ok(());
+        }
+        let known =
+            self.found.releases.entry(round).or_insert_with(|| (bytes.clone(), values.to_vec()));
+        if known.0 != *bytes {
+            let what = format!(
+                "it has another release of round {round} than its neighbours, and this site signed both: two copies of the folder have run"
+            );
+            return Err(contradicts(self.name(peer), &what));
+        }
+        let has = self.found.answers.entry(peer).or_default();
+        *has = round.max(*has);
+        Ok(())
     }
-    shared.audit.write("rejoin", json!({ "restored": most, "answers": found.answers.len() }));
-    links.close().await;
-    Ok(found)
+
+    /// What all have, if nobody says to have more than it shows.
+    fn concluded(self) -> Result<Asked, NodeError> {
+        let most = self.found.newest();
+        // Whoever has completed an exchange has this site's part of it. One that shows none cannot
+        // be gone on with: its next release waits for what nobody has.
+        let lacks =
+            |(peer, have): &(&u32, &u32)| **have > most && self.found.answers.contains_key(*peer);
+        if let Some((peer, have)) = self.claimed.iter().find(lacks) {
+            let shows = "shows no signed release that late";
+            let reason = self.reasons.get(peer).map_or(shows, String::as_str);
+            let what = format!("it says that it has exchange {have} of this site; {reason}");
+            return Err(contradicts(self.name(*peer), &what));
+        }
+        Ok(self.found)
+    }
 }
 
 fn contradicts(site: String, what: &str) -> NodeError {

@@ -38,7 +38,7 @@ impl Surroundings {
         .again(folder)
     }
 
-    /// The same ledger, with a new look at the certificate and the disk.
+    /// Looks again at the certificate and the disk, not at the ledger.
     #[must_use]
     pub fn again(self, folder: &Path) -> Self {
         let end = identity::certificates(&folder.join(CERTIFICATE))

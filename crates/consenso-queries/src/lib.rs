@@ -17,6 +17,8 @@
 mod answers;
 mod columns;
 mod error;
+#[doc(hidden)]
+pub mod escape;
 mod linear;
 mod normal;
 mod part;

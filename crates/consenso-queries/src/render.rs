@@ -1,6 +1,7 @@
 //! Answers to read: text for a terminal, CSV, LaTeX, and one page that works offline.
 
 use crate::answers::{Answer, Answered};
+use crate::escape;
 use crate::question::QuestionKind;
 use std::fmt::Write as _;
 
@@ -224,21 +225,6 @@ pub fn csv(answered: &[Answered]) -> String {
 /// A table for every question, to paste into a paper.
 #[must_use]
 pub fn latex(answered: &[Answered]) -> String {
-    let escaped = |s: &str| {
-        let mut out = String::new();
-        for c in s.chars() {
-            match c {
-                '&' | '%' | '_' | '#' | '$' | '{' | '}' => out.extend(['\\', c]),
-                '×' => out.push_str("$\\times$"),
-                '–' => out.push_str("--"),
-                '±' => out.push_str("$\\pm$"),
-                '<' => out.push_str("$<$"),
-                '>' => out.push_str("$>$"),
-                c => out.push(c),
-            }
-        }
-        out
-    };
     let mut out = String::new();
     for question in answered {
         let (head, rows) = if question.kind == QuestionKind::Summary {
@@ -252,7 +238,10 @@ pub fn latex(answered: &[Answered]) -> String {
             (head.map(str::to_owned).to_vec(), rows.collect())
         };
         let line = |row: &[String]| {
-            format!("{} \\\\\n", row.iter().map(|c| escaped(c)).collect::<Vec<_>>().join(" & "))
+            format!(
+                "{} \\\\\n",
+                row.iter().map(|c| escape::latex(c)).collect::<Vec<_>>().join(" & ")
+            )
         };
         let _ = write!(
             out,
@@ -267,10 +256,6 @@ pub fn latex(answered: &[Answered]) -> String {
     out
 }
 
-fn escape(s: &str) -> String {
-    s.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// One page: a figure and a table for every question. It holds no script and asks for nothing.
 #[must_use]
 pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
@@ -282,11 +267,11 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
          table{{border-collapse:collapse;margin:.5rem 0 1rem}}td,th{{padding:.15rem .8rem .15rem 0;text-align:left;border-bottom:1px solid #ddd}}\
          td.n{{text-align:right;font-variant-numeric:tabular-nums}}.claim,.note{{color:#555}}svg text{{font:11px system-ui,sans-serif;fill:#333}}\
          </style><h1>{0}</h1><p class=\"claim\">{1}</p>",
-        escape(title),
-        escape(claim)
+        escape::html(title),
+        escape::html(claim)
     );
     for question in answered {
-        let _ = write!(out, "<h2>{}</h2>", escape(&question.question));
+        let _ = write!(out, "<h2>{}</h2>", escape::html(&question.question));
         if question.kind == QuestionKind::Summary {
             let (head, rows) = summary_rows(question);
             html_table(&mut out, &head, &rows);
@@ -309,14 +294,14 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
                 out,
                 "<p>{}{}: {:.2} on {} degrees of freedom, p = {:.4}; the test knows the noise.</p>",
                 test.name,
-                escape(&group),
+                escape::html(&group),
                 test.statistic,
                 test.df,
                 test.p
             );
         }
         for note in &question.notes {
-            let _ = write!(out, "<p class=\"note\">{}</p>", escape(note));
+            let _ = write!(out, "<p class=\"note\">{}</p>", escape::html(note));
         }
     }
     out.push_str("</html>\n");
@@ -326,7 +311,7 @@ pub fn html(title: &str, claim: &str, answered: &[Answered]) -> String {
 fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
     out.push_str("<table><tr>");
     head.iter().for_each(|h| {
-        let _ = write!(out, "<th>{}</th>", escape(h));
+        let _ = write!(out, "<th>{}</th>", escape::html(h));
     });
     out.push_str("</tr>");
     for row in rows {
@@ -337,7 +322,7 @@ fn html_table(out: &mut String, head: &[String], rows: &[Vec<String>]) {
             } else {
                 ""
             };
-            let _ = write!(out, "<td{class}>{}</td>", escape(cell));
+            let _ = write!(out, "<td{class}>{}</td>", escape::html(cell));
         }
         out.push_str("</tr>");
     }
@@ -370,7 +355,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
     let _ = write!(
         out,
         "<svg role=\"img\" aria-label=\"{}\" width=\"720\" height=\"{}\">",
-        escape(&question.question),
+        escape::html(&question.question),
         row * shown.len() as f64 + 12.0
     );
     for (k, a) in shown.iter().enumerate() {
@@ -382,7 +367,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             left - 8.0,
             y + 12.0,
-            escape(&name)
+            escape::html(&name)
         );
         if !a.below_noise {
             let (from, to) =
@@ -410,7 +395,7 @@ fn bars(out: &mut String, question: &Answered, what: &str) {
             "<text x=\"{}\" y=\"{}\">{}</text>",
             left + width + 8.0,
             y + 12.0,
-            escape(&estimate(a))
+            escape::html(&estimate(a))
         );
     }
     out.push_str("</svg>");
@@ -433,7 +418,7 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
     let _ = write!(
         out,
         "<svg role=\"img\" aria-label=\"{}\" width=\"720\" height=\"310\">",
-        escape(&question.question)
+        escape::html(&question.question)
     );
     for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let _ = write!(
@@ -467,7 +452,7 @@ fn curves(out: &mut String, question: &Answered, what: &str) {
             high.join(" "),
             line(&|a| a.estimate).join(" "),
             24 + 16 * k,
-            escape(group.as_deref().unwrap_or("all"))
+            escape::html(group.as_deref().unwrap_or("all"))
         );
     }
     let _ = write!(

@@ -462,184 +462,211 @@ impl ColumnSpec {
     /// The column, if every key its kind needs is there, sound, and no other.
     fn check(self, index: usize, missing: &[String]) -> Result<Column, SchemaError> {
         self.check_keys(index)?;
-        let regression = self.is_regression();
-        let name = self.name;
-        let wrong = |key: &'static str, problem: String| SchemaError::Key {
-            index,
-            name: name.clone(),
-            key,
-            problem,
-        };
         let mut words = missing.to_vec();
         words.extend(self.missing_words.iter().flatten().cloned());
-        let date = match self.origin {
-            Some(text) => {
-                let origin = Day::parse(&text).ok_or_else(|| {
-                    wrong("origin", format!("= \"{text}\" is not a date written as {ISO}"))
-                })?;
-                let form =
-                    DateForm { format: self.format.unwrap_or_else(|| ISO.to_owned()), origin };
-                form.check(index, &name)?;
-                Some(form)
-            }
-            None => None,
-        };
-        // A number, or for dates a day; anything else names its key.
-        let number = |key: &'static str, value: &Value| match (value, &date) {
+        let mut check = ColumnCheck { spec: &self, index, words, date: None };
+        check.date = check.date_form()?;
+        let (kind, known) = check.kind()?;
+        let missing = check.missing(&kind)?;
+        let indicator = check.indicator(&kind, missing)?;
+        check.missing_words()?;
+        Ok(Column {
+            date: check.date,
+            kind,
+            missing,
+            indicator,
+            derived: false,
+            known,
+            log: self.transform.is_some(),
+            name: self.name,
+            missing_words: self.missing_words.unwrap_or_default(),
+        })
+    }
+}
+
+/// A column of the file that has the keys its kind needs, while their values are checked.
+struct ColumnCheck<'a> {
+    spec: &'a ColumnSpec,
+    index: usize,
+    /// What stands for a missing value.
+    words: Vec<String>,
+    /// How its dates are written, if it has dates.
+    date: Option<DateForm>,
+}
+
+impl ColumnCheck<'_> {
+    fn wrong(&self, key: &'static str, problem: impl Into<String>) -> SchemaError {
+        let (index, name) = (self.index, self.spec.name.clone());
+        SchemaError::Key { index, name, key, problem: problem.into() }
+    }
+
+    fn date_form(&self) -> Result<Option<DateForm>, SchemaError> {
+        let Some(text) = &self.spec.origin else { return Ok(None) };
+        let origin = Day::parse(text).ok_or_else(|| {
+            self.wrong("origin", format!("= \"{text}\" is not a date written as {ISO}"))
+        })?;
+        let format = self.spec.format.clone().unwrap_or_else(|| ISO.to_owned());
+        let form = DateForm { format, origin };
+        form.check(self.index, &self.spec.name)?;
+        Ok(Some(form))
+    }
+
+    /// A number, or for dates a day; anything else names its key.
+    fn number(&self, key: &'static str, value: &Value) -> Result<f64, SchemaError> {
+        match (value, &self.date) {
             (Value::Number(number), _) => Ok(*number),
-            (Value::Text(text), Some(form)) => Day::parse(text)
-                .map(|day| day.since(form.origin))
-                .ok_or_else(|| wrong(key, format!("= \"{text}\" is not a date written as {ISO}"))),
-            (Value::Text(text), None) => {
-                Err(wrong(key, format!("{key} = \"{text}\" is not a number")))
+            (Value::Text(text), Some(form)) => {
+                Day::parse(text).map(|day| day.since(form.origin)).ok_or_else(|| {
+                    self.wrong(key, format!("= \"{text}\" is not a date written as {ISO}"))
+                })
             }
-        };
-        let mut known = Known { mean: self.mean, sd: self.sd, prevalence: None, shares: None };
-        let kind = match self.kind {
+            (Value::Text(text), None) => {
+                Err(self.wrong(key, format!("{key} = \"{text}\" is not a number")))
+            }
+        }
+    }
+
+    /// The kind with what it declares, and what is known of its values.
+    fn kind(&self) -> Result<(Kind, Known), SchemaError> {
+        let spec = self.spec;
+        let mut known = Known { mean: spec.mean, sd: spec.sd, prevalence: None, shares: None };
+        let kind = match spec.kind {
             KindName::Site => Kind::Site,
             KindName::Ignored => Kind::Ignored,
-            KindName::Person => match self.records {
+            KindName::Person => match spec.records {
                 Some(most @ 1..) => Kind::Person { most },
                 _ => {
-                    return Err(wrong(
-                        "records",
-                        "must be at least 1: how many records a person has at most".to_owned(),
-                    ));
+                    let problem = "must be at least 1: how many records a person has at most";
+                    return Err(self.wrong("records", problem));
                 }
             },
-            KindName::Time => match &self.max {
-                Some(Value::Number(max)) if *max > 0.0 && max.is_finite() => {
-                    Kind::Time { max: *max }
-                }
+            KindName::Time => match spec.max {
+                Some(Value::Number(max)) if max > 0.0 && max.is_finite() => Kind::Time { max },
                 _ => {
-                    return Err(wrong(
-                        "max",
-                        "must be a positive number: the longest time that counts".to_owned(),
-                    ));
+                    let problem = "must be a positive number: the longest time that counts";
+                    return Err(self.wrong("max", problem));
                 }
             },
-            KindName::Exposure => match (&self.min, &self.max) {
+            KindName::Exposure => match (&spec.min, &spec.max) {
                 (Some(Value::Number(min)), Some(Value::Number(max)))
                     if *min > 0.0 && min < max && max.is_finite() =>
                 {
                     Kind::Exposure { min: *min, max: *max }
                 }
                 _ => {
-                    return Err(wrong(
-                        "min",
-                        "must be above 0 and below max: the logarithm of an exposure is added to \
-                         the score"
-                            .to_owned(),
-                    ));
+                    let problem = "must be above 0 and below max: the logarithm of an exposure is \
+                                   added to the score";
+                    return Err(self.wrong("min", problem));
                 }
             },
-            KindName::Categorical => {
-                let mut categories = self.categories.unwrap_or_default();
-                if matches!(self.missing, Some(MissingSpec::Rule(MissingRule::Category))) {
-                    categories.push(MISSING_CATEGORY.to_owned());
-                }
-                check_entries(index, &name, "categories", &categories, 1, &words)?;
-                known.shares = self
-                    .shares
-                    .map(|shares| {
-                        check_shares(shares, categories.len(), |what| wrong("shares", what))
-                    })
-                    .transpose()?;
-                Kind::Categorical { categories }
-            }
-            KindName::Label if !regression => {
-                let classes = self.classes.unwrap_or_default();
-                check_entries(index, &name, "classes", &classes, 2, &words)?;
-                let ordered = positive_last(index, &name, classes.clone(), self.positive)?;
-                known.prevalence = self
-                    .prevalence
-                    .map(|shares| {
-                        check_prevalence(shares, &classes, &ordered, |what| {
-                            wrong("prevalence", what)
-                        })
-                    })
-                    .transpose()?;
-                Kind::Label(Label::Classes(ordered))
-            }
-            KindName::Numeric | KindName::Date | KindName::Label => {
-                let bound = |key, value: &Option<Value>| {
-                    value.as_ref().map_or(Ok(f64::NAN), |v| number(key, v))
-                };
-                let (min, max) = (bound("min", &self.min)?, bound("max", &self.max)?);
-                if !(min < max && (max - min).is_finite()) {
-                    return Err(SchemaError::Range { index, name, min, max });
-                }
-                if self.transform.is_some() && min <= 0.0 {
-                    let problem = format!("= \"log\" needs a positive number: `min` = {min}");
-                    return Err(wrong("transform", problem));
-                }
-                let (least, most) = match self.transform {
-                    Some(Transform::Log) => (libm::log(min), libm::log(max)),
-                    None => (min, max),
-                };
-                check_known(&known, least, most, wrong)?;
-                if regression {
-                    Kind::Label(Label::Range { min, max })
-                } else {
-                    Kind::Numeric { min, max }
-                }
-            }
+            KindName::Categorical => self.categorical(&mut known)?,
+            KindName::Label if !spec.is_regression() => self.classes(&mut known)?,
+            KindName::Numeric | KindName::Date | KindName::Label => self.range(&known)?,
         };
-        let missing = match self.missing {
-            None | Some(MissingSpec::Rule(MissingRule::Drop)) => Missing::Drop,
-            Some(MissingSpec::Rule(MissingRule::Category)) => Missing::Category,
-            Some(MissingSpec::Impute(ImputeSpec { impute })) => Missing::Impute(match &kind {
-                Kind::Categorical { categories } => {
-                    let at = categories
-                        .iter()
-                        .position(|c| matches!(&impute, Value::Text(text) if text == c));
-                    at.ok_or_else(|| {
-                        wrong("missing", format!("impute = {impute} is not one of `categories`"))
-                    })? as f64
-                }
-                Kind::Numeric { min, max } => {
-                    let value = number("impute", &impute)?;
-                    if !(*min..=*max).contains(&value) {
-                        let problem = format!("impute = {impute} lies outside the declared range");
-                        return Err(wrong("missing", problem));
-                    }
-                    value
-                }
-                _ => 0.0,
-            }),
-        };
-        let numeric = matches!(kind, Kind::Numeric { .. });
-        let indicator = self.indicator.unwrap_or(false);
-        if indicator && missing == Missing::Drop {
-            let problem = "needs missing = \"category\" or { impute = value }: no record with a missing value is kept";
-            return Err(wrong("indicator", problem.to_owned()));
+        Ok((kind, known))
+    }
+
+    fn categorical(&self, known: &mut Known) -> Result<Kind, SchemaError> {
+        let mut categories = self.spec.categories.clone().unwrap_or_default();
+        if matches!(self.spec.missing, Some(MissingSpec::Rule(MissingRule::Category))) {
+            categories.push(MISSING_CATEGORY.to_owned());
         }
-        let missing_words = self.missing_words.unwrap_or_default();
-        if let Some(word) = missing_words.iter().find(|word| word.trim() != *word) {
-            return Err(wrong(
-                "missing_words",
-                format!("lists {word:?}, which no cell can hold: cells are trimmed"),
-            ));
+        check_entries(self.index, &self.spec.name, "categories", &categories, 1, &self.words)?;
+        if let Some(shares) = &self.spec.shares {
+            check_shares(shares, categories.len(), |what| self.wrong("shares", what))?;
+            known.shares = Some(shares.clone());
+        }
+        Ok(Kind::Categorical { categories })
+    }
+
+    fn classes(&self, known: &mut Known) -> Result<Kind, SchemaError> {
+        let classes = self.spec.classes.clone().unwrap_or_default();
+        check_entries(self.index, &self.spec.name, "classes", &classes, 2, &self.words)?;
+        let positive = self.spec.positive.clone();
+        let ordered = positive_last(self.index, &self.spec.name, classes.clone(), positive)?;
+        if let Some(shares) = &self.spec.prevalence {
+            let wrong = |what| self.wrong("prevalence", what);
+            known.prevalence = Some(check_prevalence(shares, &classes, &ordered, wrong)?);
+        }
+        Ok(Kind::Label(Label::Classes(ordered)))
+    }
+
+    fn range(&self, known: &Known) -> Result<Kind, SchemaError> {
+        let bound = |key, value: &Option<Value>| {
+            value.as_ref().map_or(Ok(f64::NAN), |v| self.number(key, v))
+        };
+        let (min, max) = (bound("min", &self.spec.min)?, bound("max", &self.spec.max)?);
+        if !(min < max && (max - min).is_finite()) {
+            let (index, name) = (self.index, self.spec.name.clone());
+            return Err(SchemaError::Range { index, name, min, max });
+        }
+        if self.spec.transform.is_some() && min <= 0.0 {
+            let problem = format!("= \"log\" needs a positive number: `min` = {min}");
+            return Err(self.wrong("transform", problem));
+        }
+        let (least, most) = match self.spec.transform {
+            Some(Transform::Log) => (libm::log(min), libm::log(max)),
+            None => (min, max),
+        };
+        check_known(known, least, most, |key, problem| self.wrong(key, problem))?;
+        Ok(match self.spec.is_regression() {
+            true => Kind::Label(Label::Range { min, max }),
+            false => Kind::Numeric { min, max },
+        })
+    }
+
+    fn missing(&self, kind: &Kind) -> Result<Missing, SchemaError> {
+        let impute = match &self.spec.missing {
+            None | Some(MissingSpec::Rule(MissingRule::Drop)) => return Ok(Missing::Drop),
+            Some(MissingSpec::Rule(MissingRule::Category)) => return Ok(Missing::Category),
+            Some(MissingSpec::Impute(ImputeSpec { impute })) => impute,
+        };
+        Ok(Missing::Impute(match kind {
+            Kind::Categorical { categories } => {
+                let at = categories
+                    .iter()
+                    .position(|c| matches!(impute, Value::Text(text) if text == c));
+                at.ok_or_else(|| {
+                    self.wrong("missing", format!("impute = {impute} is not one of `categories`"))
+                })? as f64
+            }
+            Kind::Numeric { min, max } => {
+                let value = self.number("impute", impute)?;
+                if !(*min..=*max).contains(&value) {
+                    let problem = format!("impute = {impute} lies outside the declared range");
+                    return Err(self.wrong("missing", problem));
+                }
+                value
+            }
+            _ => 0.0,
+        }))
+    }
+
+    /// Whether a feature of its own says that a value is missing.
+    fn indicator(&self, kind: &Kind, missing: Missing) -> Result<bool, SchemaError> {
+        let asked = self.spec.indicator.unwrap_or(false);
+        if asked && missing == Missing::Drop {
+            let problem = "needs missing = \"category\" or { impute = value }: no record with a missing value is kept";
+            return Err(self.wrong("indicator", problem));
         }
         // A number that is missing stands out only by its indicator; a category of its own needs
         // none.
-        let indicator = match missing {
+        Ok(match missing {
             Missing::Drop => false,
-            Missing::Category => numeric,
-            Missing::Impute(_) => indicator,
-        };
-        let log = self.transform.is_some();
-        Ok(Column {
-            name,
-            kind,
-            date,
-            missing,
-            missing_words,
-            indicator,
-            derived: false,
-            known,
-            log,
+            Missing::Category => matches!(kind, Kind::Numeric { .. }),
+            Missing::Impute(_) => asked,
         })
+    }
+
+    fn missing_words(&self) -> Result<(), SchemaError> {
+        let untrimmed = |word: &&String| word.trim() != **word;
+        match self.spec.missing_words.iter().flatten().find(untrimmed) {
+            Some(word) => {
+                let problem = format!("lists {word:?}, which no cell can hold: cells are trimmed");
+                Err(self.wrong("missing_words", problem))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -670,10 +697,10 @@ fn check_known(
 
 /// Shares of the categories of a column.
 fn check_shares(
-    shares: Vec<f64>,
+    shares: &[f64],
     categories: usize,
     wrong: impl Fn(String) -> SchemaError,
-) -> Result<Vec<f64>, SchemaError> {
+) -> Result<(), SchemaError> {
     if shares.len() != categories {
         let listed = shares.len();
         return Err(wrong(format!(
@@ -685,18 +712,18 @@ fn check_shares(
     if shares.iter().any(|s| !(*s >= 0.0 && *s <= 1.0)) || (total - 1.0).abs() > 1e-6 {
         return Err(wrong("must be shares between 0 and 1 that sum to 1".to_owned()));
     }
-    Ok(shares)
+    Ok(())
 }
 
 /// Shares in the order of the labels, from shares in the order they were listed in.
 fn check_prevalence(
-    shares: Prevalence,
+    shares: &Prevalence,
     listed: &[String],
     ordered: &[String],
     wrong: impl Fn(String) -> SchemaError,
 ) -> Result<Vec<f64>, SchemaError> {
     let shares = match shares {
-        Prevalence::Positive(share) if ordered.len() == 2 => vec![1.0 - share, share],
+        Prevalence::Positive(share) if ordered.len() == 2 => vec![1.0 - *share, *share],
         Prevalence::Positive(_) => {
             return Err(wrong(
                 "must list the share of each class where there are more than two".to_owned(),
@@ -709,7 +736,8 @@ fn check_prevalence(
                 listed.len()
             )));
         }
-        Prevalence::Each(mut shares) => {
+        Prevalence::Each(shares) => {
+            let mut shares = shares.clone();
             if ordered[0] != listed[0] {
                 shares.reverse();
             }

@@ -409,7 +409,6 @@ pub fn plan(
 ) -> Result<Account, ConfigError> {
     let gain = company.gain();
     let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
-    let charges = PublicFacts { rounds: facts.rounds + drop_outs, ..*facts };
     let mut account = Account {
         hiding: company.classes(),
         together: company.together,
@@ -442,31 +441,8 @@ pub fn plan(
     if how != CalibratedSpec::default() && protocol.perturbs_objective() {
         return Err(no_bound());
     }
-    let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
-    let declared = terms.costs.and_then(|c| c.gradient);
-    let gradient =
-        |stake: SiteWeight| declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
-    let steps = |stake: SiteWeight, degree: usize| -> Vec<Sensitivity> {
-        let gradient = gradient(stake);
-        let step = |k| {
-            known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
-        };
-        // The k-th charge is for round k, or for an earlier one that is tried again, once for every
-        // agent that drops out.
-        let charge = |k: u32| {
-            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
-            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
-        };
-        (1..=facts.rounds + drop_outs).map(charge).collect()
-    };
-    let loudest = terms.loudest(facts);
-    account.degree_matters = {
-        let (least, most) = facts.degrees;
-        let all = graphs.iter().flat_map(|g| (0..g.agents()).map(|i| g.degree(i)));
-        let between: BTreeSet<usize> = all.filter(|d| (least..=most).contains(d)).collect();
-        let first = steps(loudest, least);
-        between.into_iter().chain([most]).any(|degree| steps(loudest, degree) != first)
-    };
+    let steps = Steps { protocol, how, facts, terms, drop_outs };
+    account.degree_matters = steps.depend_on_degree(graphs);
     // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that
     // they stop together, and it is priced once.
     let mut common: BTreeMap<usize, NoiseSchedule> = BTreeMap::new();
@@ -481,25 +457,7 @@ pub fn plan(
             let known = common.get(&degree).filter(|_| gain.is_some()).cloned();
             let mut allotment = match known {
                 Some(known) => known,
-                None if protocol.perturbs_objective() => {
-                    let steps = steps(gain.map_or(stake, |_| loudest), degree);
-                    perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?
-                        .allot(noise)?
-                }
-                None => {
-                    let shares = protocol.shares();
-                    let priced = Priced {
-                        steps: &steps(gain.map_or(stake, |_| loudest), degree),
-                        facts: &charges,
-                        terms,
-                        ahead: protocol.capabilities().charges_ahead,
-                        gain,
-                        intervals: protocol.capabilities().intervals,
-                        shares: shares.as_deref(),
-                        sampling: terms.sampling(),
-                    };
-                    priced.allot(noise, how.mechanism)?
-                }
+                None => steps.allot(noise, gain, stake, degree)?,
             };
             if gain.is_some() {
                 common.insert(degree, allotment.clone());
@@ -520,6 +478,74 @@ pub fn plan(
         ));
     }
     Ok(account)
+}
+
+/// How far the private steps of an agent move between neighbours, charge by charge.
+struct Steps<'a> {
+    protocol: &'a dyn Protocol,
+    how: CalibratedSpec,
+    facts: &'a PublicFacts,
+    terms: &'a Terms<'a>,
+    /// How many agents may drop out, each of which has a round tried again.
+    drop_outs: u32,
+}
+
+impl Steps<'_> {
+    fn of(&self, stake: SiteWeight, degree: usize) -> Vec<Sensitivity> {
+        let Self { protocol, how, facts, terms, drop_outs } = *self;
+        let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
+        let declared = terms.costs.and_then(|c| c.gradient);
+        let gradient = declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
+        let step = |k| {
+            known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
+        };
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every
+        // agent that drops out.
+        let charge = |k: u32| {
+            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
+            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
+        };
+        (1..=facts.rounds + drop_outs).map(charge).collect()
+    }
+
+    /// Whether agents with other numbers of neighbours have other steps.
+    fn depend_on_degree(&self, graphs: &[Arc<Graph>]) -> bool {
+        let loudest = self.terms.loudest(self.facts);
+        let (least, most) = self.facts.degrees;
+        let all = graphs.iter().flat_map(|g| (0..g.agents()).map(|i| g.degree(i)));
+        let between: BTreeSet<usize> = all.filter(|d| (least..=most).contains(d)).collect();
+        let first = self.of(loudest, least);
+        between.into_iter().chain([most]).any(|degree| self.of(loudest, degree) != first)
+    }
+
+    /// The noise of an agent, given or calibrated, and its price; with `gain` where others' noise
+    /// hides it as well, which must be enough for the most sensitive of them.
+    fn allot(
+        &self,
+        noise: Option<&NoiseSpec>,
+        gain: Option<f64>,
+        stake: SiteWeight,
+        degree: usize,
+    ) -> Result<NoiseSchedule, ConfigError> {
+        let Self { protocol, how, facts, terms, drop_outs } = *self;
+        let steps = self.of(gain.map_or(stake, |_| terms.loudest(facts)), degree);
+        if protocol.perturbs_objective() {
+            let rounds = perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?;
+            return rounds.allot(noise);
+        }
+        let shares = protocol.shares();
+        let priced = Priced {
+            steps: &steps,
+            facts: &PublicFacts { rounds: facts.rounds + drop_outs, ..*facts },
+            terms,
+            ahead: protocol.capabilities().charges_ahead,
+            gain,
+            intervals: protocol.capabilities().intervals,
+            shares: shares.as_deref(),
+            sampling: terms.sampling(),
+        };
+        priced.allot(noise, how.mechanism)
+    }
 }
 
 /// What the algorithm's authors would charge. Their accounts are for classification with rows of at

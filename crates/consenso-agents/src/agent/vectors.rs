@@ -464,7 +464,7 @@ impl Exchange for Vectors {
     }
 }
 
-/// The same bits: 0 and −0 are different bytes on the wire.
+/// Whether two vectors have the same bits: 0 and −0 are different bytes on the wire.
 fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }

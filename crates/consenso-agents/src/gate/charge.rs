@@ -171,7 +171,7 @@ impl Norm {
         sampled.filter(|_| self != Self::Linf).unwrap_or(whole)
     }
 
-    /// The same for a release that every record is in.
+    /// The event of a release that every record is in.
     fn whole(self, shift: &Sensitivity, noise: Noise, dim: usize) -> Event {
         // What moves nothing costs nothing: a round that an earlier one was charged for.
         let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };

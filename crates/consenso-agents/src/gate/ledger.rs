@@ -200,8 +200,8 @@ impl Ledger {
         Self::Filter { plan, filter, charged: 0, costs, scratch: ChargeScratch::default() }
     }
 
-    /// The same account for a gate that adds only a part of the noise that hides it: this is the
-    /// whole, by round.
+    /// Charges for a gate that adds only a part of the noise that hides it: `noise` is the whole, by
+    /// round.
     #[must_use]
     pub(crate) fn hidden_by(self, noise: Arc<[Noise]>) -> Self {
         match self {

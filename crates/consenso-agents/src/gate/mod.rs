@@ -302,24 +302,21 @@ impl Gate {
         Self { noise, ledger, ..Self::open(agent, seed) }
     }
 
-    /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own
-    /// to see: the sum depends on its records, and must never be sent.
+    /// Keeps the sum of the gate's realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on its records, and must never be sent.
     #[must_use]
     pub fn with_realised_losses(mut self) -> Self {
         self.realised = Some(0.0);
         self
     }
 
-    /// The same gate, moving what it releases into a set: post-processing, which costs nothing.
-    /// Charges and noise are as without it.
+    /// Moves what the gate releases into a set: post-processing, which costs nothing. Charges and noise are as without it.
     #[must_use]
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
         self
     }
 
-    /// The same gate, keeping every coordinate of what it releases within public limits of this
-    /// agent's own.
+    /// Keeps every coordinate of what the gate releases within public limits of this agent's own.
     #[must_use]
     pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
         self.limits = Some(limits);
@@ -334,16 +331,16 @@ impl Gate {
         self
     }
 
-    /// The same gate for records whose public bounds make ∇f this smooth: what local problems may
-    /// be posed follows from it.
+    /// Says how smooth public bounds of the records make ∇f: what local problems may be posed
+    /// follows from it.
     #[must_use]
     pub fn with_smoothness(mut self, smoothness: f64) -> Self {
         self.smoothness = Some(smoothness);
         self
     }
 
-    /// The same gate for models of `dim` numbers, however long messages are: the set and the limits
-    /// are about the first `dim`.
+    /// Says that models have `dim` numbers, however long messages are: the set and the limits are
+    /// about the first `dim`.
     pub(crate) fn with_model(mut self, dim: usize) -> Self {
         self.model = Some(dim);
         self

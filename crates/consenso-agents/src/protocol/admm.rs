@@ -1,6 +1,7 @@
 //! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md
 //! section 2).
 
+use super::parameters::positive;
 use super::{
     Aggregation, Assessed, Capabilities, Configured, Memory, Needs, Parameters, Parts, Protocol,
     PublicFacts, Response, View, settle, table_of,
@@ -91,18 +92,8 @@ pub(super) fn check_exact(
     zeta: f64,
     facts: &PublicFacts,
 ) -> Result<Option<String>, ConfigError> {
-    if !(d > 0.0 && d.is_finite()) {
-        return Err(ConfigError::at(
-            "penalty",
-            format!("penalty must be a positive number, not {d}"),
-        ));
-    }
-    if !(zeta > 0.0 && zeta.is_finite()) {
-        return Err(ConfigError::at(
-            "dual_step",
-            format!("dual_step must be a positive number, not {zeta}"),
-        ));
-    }
+    positive("penalty", d)?;
+    positive("dual_step", zeta)?;
     let (left, right) = (zeta * facts.laplacian_max, 2.0 * d);
     Ok((left >= right).then(|| {
         format!(
@@ -356,18 +347,8 @@ impl Configured for Admm {
     /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
-        if !(d > 0.0 && d.is_finite()) {
-            return Err(ConfigError::at(
-                "penalty",
-                format!("penalty must be a positive number, not {d}"),
-            ));
-        }
-        if !(zeta > 0.0 && zeta.is_finite()) {
-            return Err(ConfigError::at(
-                "dual_step",
-                format!("dual_step must be a positive number, not {zeta}"),
-            ));
-        }
+        positive("penalty", d)?;
+        positive("dual_step", zeta)?;
         let [low, high] = self.weights();
         if !(0.0 <= low && low <= high && high <= 1.0) {
             let message = format!("weights = [{low}, {high}] must be a range within 0 and 1");

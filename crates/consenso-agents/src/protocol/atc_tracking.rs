@@ -1,6 +1,7 @@
 //! Gradient tracking in its adapt-then-combine form (Di Lorenzo and Scutari, 2016), with several
 //! local steps between exchanges if wanted (K-GT: Liu, Lin, Koloskova and Stich, 2024).
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     View, dgd, local_steps, table_of,
@@ -146,11 +147,8 @@ impl Configured for AtcTracking {
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         local_steps::check(self.local_steps, facts)?;
-        let eta = self.eta();
-        if eta > 0.0 && eta.is_finite() {
-            return Ok(None);
-        }
-        Err(ConfigError::at("step", format!("step must be a positive number, not {eta}")))
+        positive("step", self.eta())?;
+        Ok(None)
     }
 
     fn parameters(&self) -> Parameters {

@@ -1,6 +1,7 @@
 //! Aug-DGM, or ATC-DIGing: gradient tracking that averages both models and trackers after they
 //! changed (Xu, Zhu, Soh and Xie, 2015).
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     Relaying, View, dgd, table_of,
@@ -152,11 +153,8 @@ impl Configured for AugDgm {
     }
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
-        let eta = self.eta();
-        if eta > 0.0 && eta.is_finite() {
-            return Ok(None);
-        }
-        Err(ConfigError::at("step", format!("step must be a positive number, not {eta}")))
+        positive("step", self.eta())?;
+        Ok(None)
     }
 
     fn parameters(&self) -> Parameters {

@@ -1,6 +1,7 @@
 //! CHOCO-SGD: descent with compressed messages (Koloskova, Stich and Jaggi, 2019).
 
 use super::compressed::{self, Compressor};
+use super::parameters::share;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule,
     View, dgd, table_of,
@@ -142,11 +143,7 @@ impl Configured for Choco {
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         compressed::check_keep(self.keep)?;
-        let gamma = self.gamma();
-        if !(gamma > 0.0 && gamma <= 1.0) {
-            let text = format!("consensus_step must be above 0 and up to 1, not {gamma}");
-            return Err(ConfigError::at("consensus_step", text));
-        }
+        share("consensus_step", self.gamma())?;
         dgd::check_step(self.step.as_ref(), facts)
     }
 

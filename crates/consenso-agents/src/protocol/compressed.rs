@@ -1,5 +1,6 @@
 //! Messages of fewer numbers than a model, or of signs alone.
 
+use super::parameters::share;
 use crate::ConfigError;
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +75,5 @@ impl Compressor {
 
 /// Refuses a share that sends nothing.
 pub(super) fn check_keep(keep: f64) -> Result<(), ConfigError> {
-    if keep > 0.0 && keep <= 1.0 {
-        return Ok(());
-    }
-    Err(ConfigError::at("keep", format!("keep must be above 0 and up to 1, not {keep}")))
+    share("keep", keep)
 }

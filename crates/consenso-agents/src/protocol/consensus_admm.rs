@@ -1,6 +1,7 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
     Response, View, table_of,
@@ -103,12 +104,8 @@ impl Configured for ConsensusAdmm {
     }
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
-        let c = self.penalty();
-        if c > 0.0 && c.is_finite() {
-            Ok(None)
-        } else {
-            Err(ConfigError::at("penalty", format!("penalty must be a positive number, not {c}")))
-        }
+        positive("penalty", self.penalty())?;
+        Ok(None)
     }
 
     fn parameters(&self) -> Parameters {

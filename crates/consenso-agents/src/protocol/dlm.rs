@@ -2,6 +2,7 @@
 //! Ribeiro, 2015).
 
 use super::admm::ascend;
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
     View, dgd, table_of,
@@ -109,11 +110,7 @@ impl Configured for Dlm {
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
         for (key, value) in [("penalty", self.penalty), ("proximity", self.proximity)] {
-            let value = value.unwrap_or(f64::NAN);
-            if !(value > 0.0 && value.is_finite()) {
-                let text = format!("{key} must be a positive number, not {value}");
-                return Err(ConfigError::at(key, text));
-            }
+            positive(key, value.unwrap_or(f64::NAN))?;
         }
         Ok(None)
     }

@@ -1,6 +1,7 @@
 //! Exact diffusion: diffusion that corrects its own bias, with a constant step (Yuan, Ying, Zhao
 //! and Sayed, 2019). [NIDS](super::Nids) is the same recursion after another first step.
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View,
     dgd, table_of,
@@ -100,10 +101,7 @@ pub(super) fn step_sensitivity(alpha: f64, round: u32, gradient: &Sensitivity) -
 
 /// Refuses a step that is not a positive number; says where one at 2/M or beyond leads.
 pub(super) fn check(alpha: f64, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
-    if !(alpha > 0.0 && alpha.is_finite()) {
-        let text = format!("step must be a positive number, not {alpha}");
-        return Err(ConfigError::at("step", text));
-    }
+    positive("step", alpha)?;
     let limit = 2.0 / facts.smoothness;
     Ok((alpha >= limit).then(|| {
         format!(

@@ -1,5 +1,6 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View,
     table_of,
@@ -128,12 +129,7 @@ impl Configured for Extra {
     /// positive, and 1/M is safe for λ_min(W) ≥ 0.
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         let alpha = self.alpha();
-        if !(alpha > 0.0 && alpha.is_finite()) {
-            return Err(ConfigError::at(
-                "step",
-                format!("step must be a positive number, not {alpha}"),
-            ));
-        }
+        positive("step", alpha)?;
         let limit = 2.0 / facts.smoothness;
         Ok((alpha >= limit).then(|| {
             format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")

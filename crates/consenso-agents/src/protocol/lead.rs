@@ -1,6 +1,7 @@
 //! LEAD: an exact method with compressed messages (Liu, Li, Wang, Tang and Yan, 2021).
 
 use super::compressed::{self, Compressor};
+use super::parameters::{positive, share};
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View,
     dgd, table_of,
@@ -161,19 +162,10 @@ impl Configured for Lead {
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
         compressed::check_keep(self.keep)?;
-        let eta = self.eta();
-        if !(eta > 0.0 && eta.is_finite()) {
-            let text = format!("step must be a positive number, not {eta}");
-            return Err(ConfigError::at("step", text));
-        }
-        let steps = [("consensus_step", self.gamma()), ("memory_step", self.alpha())];
-        match steps.into_iter().find(|(_, value)| !(*value > 0.0 && *value <= 1.0)) {
-            None => Ok(None),
-            Some((key, value)) => {
-                let text = format!("{key} must be above 0 and up to 1, not {value}");
-                Err(ConfigError::at(key, text))
-            }
-        }
+        positive("step", self.eta())?;
+        share("consensus_step", self.gamma())?;
+        share("memory_step", self.alpha())?;
+        Ok(None)
     }
 
     fn parameters(&self) -> Parameters {

@@ -1,5 +1,6 @@
 //! LED: exact diffusion with several local steps between exchanges (Alghunaim, 2024).
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View,
     dgd, local_steps, table_of,
@@ -143,12 +144,8 @@ impl Configured for Led {
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         local_steps::check(self.local_steps, facts)?;
-        for (key, value) in [("step", self.alpha()), ("dual_step", self.beta())] {
-            if !(value > 0.0 && value.is_finite()) {
-                let text = format!("{key} must be a positive number, not {value}");
-                return Err(ConfigError::at(key, text));
-            }
-        }
+        positive("step", self.alpha())?;
+        positive("dual_step", self.beta())?;
         let (pull, limit) = (f64::from(self.local_steps) * self.beta(), limit(facts));
         Ok((pull >= limit).then(|| {
             format!(

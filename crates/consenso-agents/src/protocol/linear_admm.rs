@@ -58,6 +58,7 @@
 //! `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
+use super::parameters::positive;
 use super::{
     Aggregation, Assessed, Capabilities, Configured, Couplable, Memory, Needs, Parameters, Parts,
     Protocol, PublicFacts, Response, Summed, Tossing, View, table_of,
@@ -387,14 +388,8 @@ impl Configured for LinearAdmm {
             // Refused before: there is no linear constraint.
             return Ok(None);
         };
-        for (key, value) in [("penalty", self.penalty()), ("dual_step", self.dual_step())] {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(ConfigError::at(
-                    key,
-                    format!("{key} must be a positive number, not {value}"),
-                ));
-            }
-        }
+        positive("penalty", self.penalty())?;
+        positive("dual_step", self.dual_step())?;
         let [low, high] = self.rho();
         if !(0.0 <= low && low <= high && high.is_finite()) {
             return Err(ConfigError::at(

@@ -21,6 +21,28 @@ pub fn parse<P: DeserializeOwned>(parameters: Parameters) -> Result<P, ConfigErr
     })
 }
 
+/// Refuses the value of a key that is not a positive number.
+///
+/// # Errors
+/// Names the key.
+pub(super) fn positive(key: &'static str, value: f64) -> Result<(), ConfigError> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(ConfigError::at(key, format!("{key} must be a positive number, not {value}")))
+}
+
+/// Refuses the value of a key that does not lie above 0 and up to 1.
+///
+/// # Errors
+/// Names the key.
+pub(super) fn share(key: &'static str, value: f64) -> Result<(), ConfigError> {
+    if value > 0.0 && value <= 1.0 {
+        return Ok(());
+    }
+    Err(ConfigError::at(key, format!("{key} must be above 0 and up to 1, not {value}")))
+}
+
 /// What was being read when reading ended.
 #[derive(Default)]
 struct Noted {

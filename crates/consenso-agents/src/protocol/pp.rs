@@ -2,6 +2,7 @@
 
 use super::admm::{ascend, default_exact_rounds, half_way, solve_at};
 use super::dvp::published_volume;
+use super::parameters::positive;
 use super::{
     Configured, Memory, Parameters, Parts, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
     PublishedCost, Response, Schedule, View, table_of,
@@ -137,12 +138,7 @@ impl Configured for PenaltyPerturbation {
             return Err(ConfigError::at("penalty", message));
         }
         let theta = self.dual_step();
-        if !(theta > 0.0 && theta.is_finite()) {
-            return Err(ConfigError::at(
-                "dual_step",
-                format!("dual_step must be a positive number, not {theta}"),
-            ));
-        }
+        positive("dual_step", theta)?;
         let first = self.eta(1);
         Ok((theta > first).then(|| {
             format!("convergence is proved for dual_step ≤ penalty; {theta:.3} is above its first value {first:.3}")

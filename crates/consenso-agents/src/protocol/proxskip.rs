@@ -1,6 +1,7 @@
 //! ProxSkip: gradient steps of one's own, and an exchange by chance (Mishchenko, Malinovsky, Stich
 //! and Richtárik, 2022; Guo, Alghunaim, Yuan, Condat and Cao, 2024, without a server).
 
+use super::parameters::{positive, share};
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View,
     dgd, local_steps, table_of,
@@ -165,10 +166,7 @@ impl Configured for ProxSkip {
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         let chance = self.chance();
-        if !(chance > 0.0 && chance <= 1.0) {
-            let text = format!("probability must be above 0 and up to 1, not {chance}");
-            return Err(ConfigError::at("probability", text));
-        }
+        share("probability", chance)?;
         if chance < 1.0 && facts.private {
             let text = format!(
                 "probability = {chance}: how far one record moves several steps in a row is not bounded here; \
@@ -180,12 +178,8 @@ impl Configured for ProxSkip {
             let text = format!("chi must be 1 or more, not {}", self.chi);
             return Err(ConfigError::at("chi", text));
         }
-        for (key, value) in [("step", self.alpha()), ("dual_step", self.beta())] {
-            if !(value > 0.0 && value.is_finite()) {
-                let text = format!("{key} must be a positive number, not {value}");
-                return Err(ConfigError::at(key, text));
-            }
-        }
+        positive("step", self.alpha())?;
+        positive("dual_step", self.beta())?;
         Ok(None)
     }
 

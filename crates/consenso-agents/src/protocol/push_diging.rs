@@ -1,5 +1,6 @@
 //! Push-DIGing: gradient tracking over links that lead one way (Nedić, Olshevsky and Shi, 2017).
 
+use super::parameters::positive;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     View, dgd, push_sum, table_of,
@@ -149,11 +150,8 @@ impl Configured for PushDiging {
     }
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
-        let eta = self.eta();
-        if eta > 0.0 && eta.is_finite() {
-            return Ok(None);
-        }
-        Err(ConfigError::at("step", format!("step must be a positive number, not {eta}")))
+        positive("step", self.eta())?;
+        Ok(None)
     }
 
     fn parameters(&self) -> Parameters {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
     expecting = "must be a number, or a table as { geometric = { first = 1.0, ratio = 1.02 } }, { inverse_sqrt = { first = 1.0 } } or { table = [1.0, 0.5] }"
 )]
 pub enum Schedule {
-    /// The same number every round.
+    /// One number for all rounds.
     Constant(f64),
     /// Any other shape.
     Shape(Shape),

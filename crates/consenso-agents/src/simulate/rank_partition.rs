@@ -266,8 +266,8 @@ impl<'a> RankPartition<'a> {
         Self::with(graph, mixing, division, rank, false, Box::new(player))
     }
 
-    /// The same agents, of which none is kept in memory: in every round each is made by `player`,
-    /// set to where it was, plays and is gone. What stays is its last release and what it must not
+    /// Keeps no agent in memory: in every round each is made by `player`, set to where it was, plays
+    /// and is gone. What stays is its last release and what it must not
     /// forget. The transcript is the same, bit for bit.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use super::{
     picture, places, published_budget, summarise, tuning, wins,
 };
 use crate::cell::stem;
-use crate::results::{Ranking, Results};
+use crate::results::{Ranking, Results, Row};
 use crate::spec::{Problem, epsilon_name};
 use crate::stats;
 use consenso_study::report::format::{count, epsilon, exact, number};
@@ -373,115 +373,146 @@ fn bytes(value: f64) -> String {
 
 /// The figures of a problem, by name: what a budget buys, and what bytes buy at every budget.
 pub(super) fn figures(results: &Results<'_>, p: usize) -> Vec<(String, Figure)> {
-    let problem = &results.board.problems[p];
     let Some(&place) = places(results, p).first() else { return Vec::new() };
-    let condition = &results.board.conditions[place.condition].name;
-    let (more, share) = (problem.measure.more_is_better(), problem.measure.is_share());
-    let shown = |value: f64| if share { 100.0 * value } else { value };
-    let scale = if problem.measure.figure == "gap" { Scale::Log } else { Scale::Linear };
-    let unit = if share { " (%)" } else { "" };
-    let y = || Axis::new(format!("{}{unit}", problem.measure.label()), scale);
-    let lines = || {
-        let key = match problem.measure.figure.as_str() {
+    let drawing = Drawing { results, p, place };
+    let by_bytes = budgets(results, p).into_iter().filter_map(|budget| drawing.by_bytes(budget));
+    drawing.by_epsilon().into_iter().chain(by_bytes).collect()
+}
+
+/// A problem at one place, to be drawn.
+struct Drawing<'a> {
+    results: &'a Results<'a>,
+    p: usize,
+    place: Place,
+}
+
+impl Drawing<'_> {
+    fn problem(&self) -> &Problem {
+        &self.results.board.problems[self.p]
+    }
+
+    fn condition(&self) -> &str {
+        &self.results.board.conditions[self.place.condition].name
+    }
+
+    /// A measure in the unit of the axis.
+    fn shown(&self, value: f64) -> f64 {
+        if self.problem().measure.is_share() { 100.0 * value } else { value }
+    }
+
+    fn y(&self) -> Axis {
+        let measure = &self.problem().measure;
+        let scale = if measure.figure == "gap" { Scale::Log } else { Scale::Linear };
+        let unit = if measure.is_share() { " (%)" } else { "" };
+        Axis::new(format!("{}{unit}", measure.label()), scale)
+    }
+
+    /// What the optimum without privacy reaches.
+    fn lines(&self) -> Vec<Reference> {
+        let key = match self.problem().measure.figure.as_str() {
             "accuracy" => "optimum_accuracy",
             "auc" => "optimum_auc",
             "r2" => "optimum_r2",
             _ => return Vec::new(),
         };
-        let value = reference(results, p, key).map(shown);
+        let value = reference(self.results, self.p, key).map(|value| self.shown(value));
         value.map(|value| Reference { label: "optimum".into(), value }).into_iter().collect()
-    };
-    let mut out = Vec::new();
-    let private: Vec<f64> = {
-        let mut all: Vec<f64> = budgets(results, p).into_iter().flatten().collect();
-        all.sort_by(f64::total_cmp);
-        all
-    };
-    let front = |points: &[(f64, f64)], words: &str| {
-        let on = stats::front(points, more);
-        let mut of: Vec<(f64, f64)> =
-            points.iter().zip(on).filter(|(_, on)| *on).map(|(p, _)| *p).collect();
-        of.sort_by(|a, b| a.0.total_cmp(&b.0));
-        of.dedup();
-        let points = of.into_iter().map(|(x, v)| Point::from((x, shown(v)))).collect();
-        Series { label: words.into(), points, colour: 6, dash: 1 }
-    };
-    if private.len() > 1 {
+    }
+
+    /// A line for every method that has `points`, the last one along those that no other beats for
+    /// less; and how many points there are.
+    fn series(
+        &self,
+        points: impl Fn(usize) -> Vec<(f64, f64)>,
+        front: &str,
+    ) -> (Vec<Series>, usize) {
         let (mut series, mut all) = (Vec::new(), Vec::new());
-        for m in 0..results.methods.len() {
-            let points: Vec<(f64, f64)> = private
-                .iter()
-                .filter_map(|e| {
-                    let s = summarise(results, place, Some(*e), m)?;
-                    // A method of part of the graphs is no point among the others.
-                    (s.of.0 == s.of.1).then(|| (s.certified.map_or(*e, |c| c.0), s.mean))
-                })
-                .collect();
+        for m in 0..self.results.methods.len() {
+            let points = points(m);
             if !points.is_empty() {
-                let drawn = points.iter().map(|(x, v)| Point::from((*x, shown(*v)))).collect();
-                series.push(Series::new(marked(results, m), m, drawn));
+                let drawn = points.iter().map(|(x, v)| Point::from((*x, self.shown(*v)))).collect();
+                series.push(Series::new(marked(self.results, m), m, drawn));
                 all.extend(points);
             }
         }
         if !series.is_empty() {
-            series.push(front(&all, "front: nothing better for less ε"));
-            out.push((
-                format!("{}-by-epsilon", stem(&problem.name)),
-                Figure {
-                    title: format!("{}: what a budget buys", problem.name),
-                    description: format!(
-                        "{} against the certified ε, means over graphs and seeds, condition: {condition}. The front joins what nothing beats for less ε.",
-                        capital(problem.measure.label())
-                    ),
-                    x: Axis::new("certified ε, logarithmic", Scale::Log),
-                    y: y(),
-                    series,
-                    lines: lines(),
-                },
-            ));
+            series.push(self.front(&all, front));
         }
+        (series, all.len())
     }
-    for budget in budgets(results, p) {
-        let settings = results.board.settings();
-        let (mut series, mut all) = (Vec::new(), Vec::new());
-        for m in 0..results.methods.len() {
-            let mut points: Vec<(f64, f64)> = Vec::new();
-            for row in results.rows.iter().filter(|row| row.method == m && !row.values.is_empty()) {
-                let setting = settings[row.setting];
-                if (setting.problem, setting.condition) == (p, place.condition)
-                    && setting.epsilon == budget
-                    && let Some(sent) = row.bytes.filter(|b| *b > 0.0)
-                {
-                    points.push((sent, row.mean()));
-                }
-            }
+
+    fn front(&self, points: &[(f64, f64)], label: &str) -> Series {
+        let on = stats::front(points, self.problem().measure.more_is_better());
+        let mut of: Vec<(f64, f64)> =
+            points.iter().zip(on).filter(|(_, on)| *on).map(|(p, _)| *p).collect();
+        of.sort_by(|a, b| a.0.total_cmp(&b.0));
+        of.dedup();
+        let points = of.into_iter().map(|(x, v)| Point::from((x, self.shown(v)))).collect();
+        Series { label: label.into(), points, colour: 6, dash: 1 }
+    }
+
+    fn by_epsilon(&self) -> Option<(String, Figure)> {
+        let mut private: Vec<f64> = budgets(self.results, self.p).into_iter().flatten().collect();
+        private.sort_by(f64::total_cmp);
+        if private.len() < 2 {
+            return None;
+        }
+        let point = |m, epsilon: f64| {
+            let s = summarise(self.results, self.place, Some(epsilon), m)?;
+            // A method of part of the graphs is no point among the others.
+            (s.of.0 == s.of.1).then(|| (s.certified.map_or(epsilon, |c| c.0), s.mean))
+        };
+        let points = |m| private.iter().filter_map(|&epsilon| point(m, epsilon)).collect();
+        let (series, count) = self.series(points, "front: nothing better for less ε");
+        let problem = self.problem();
+        let figure = || Figure {
+            title: format!("{}: what a budget buys", problem.name),
+            description: format!(
+                "{} against the certified ε, means over graphs and seeds, condition: {}. The front joins what nothing beats for less ε.",
+                capital(problem.measure.label()),
+                self.condition()
+            ),
+            x: Axis::new("certified ε, logarithmic", Scale::Log),
+            y: self.y(),
+            series,
+            lines: self.lines(),
+        };
+        (count > 0).then(|| (format!("{}-by-epsilon", stem(&problem.name)), figure()))
+    }
+
+    fn by_bytes(&self, budget: Option<f64>) -> Option<(String, Figure)> {
+        let settings = self.results.board.settings();
+        let here = |row: &&Row| {
+            let setting = settings[row.setting];
+            (setting.problem, setting.condition) == (self.p, self.place.condition)
+                && setting.epsilon == budget
+        };
+        let points = |m| {
+            let rows =
+                self.results.rows.iter().filter(|row| row.method == m && !row.values.is_empty());
+            let sent = |row: &Row| Some((row.bytes.filter(|b| *b > 0.0)?, row.mean()));
+            let mut points: Vec<(f64, f64)> = rows.filter(here).filter_map(sent).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if !points.is_empty() {
-                let drawn = points.iter().map(|(x, v)| Point::from((*x, shown(*v)))).collect();
-                series.push(Series::new(marked(results, m), m, drawn));
-                all.extend(points);
-            }
-        }
-        if all.len() < 2 {
-            continue;
-        }
-        series.push(front(&all, "front: nothing better for fewer bytes"));
-        out.push((
-            format!("{}-by-bytes-epsilon-{}", stem(&problem.name), stem(&epsilon_name(budget))),
-            Figure {
-                title: format!("{}, {}: what bytes buy", problem.name, budget_title(budget)),
-                description: format!(
-                    "{} against the bytes of all messages of a run, a point per graph, condition: {condition}. The front joins what nothing beats for fewer bytes.",
-                    capital(problem.measure.label())
-                ),
-                x: Axis::new("bytes sent by all agents, logarithmic", Scale::Log),
-                y: y(),
-                series,
-                lines: lines(),
-            },
-        ));
+            points
+        };
+        let (series, count) = self.series(points, "front: nothing better for fewer bytes");
+        let problem = self.problem();
+        let name =
+            format!("{}-by-bytes-epsilon-{}", stem(&problem.name), stem(&epsilon_name(budget)));
+        let figure = || Figure {
+            title: format!("{}, {}: what bytes buy", problem.name, budget_title(budget)),
+            description: format!(
+                "{} against the bytes of all messages of a run, a point per graph, condition: {}. The front joins what nothing beats for fewer bytes.",
+                capital(problem.measure.label()),
+                self.condition()
+            ),
+            x: Axis::new("bytes sent by all agents, logarithmic", Scale::Log),
+            y: self.y(),
+            series,
+            lines: self.lines(),
+        };
+        (count > 1).then(|| (name, figure()))
     }
-    out
 }
 
 /// Figures of papers, each beside what this board gives under the nearest claim.

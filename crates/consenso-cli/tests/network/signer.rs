@@ -11,7 +11,9 @@ use std::time::Duration;
 
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
-fn ask(place: &Path, words: &[&str]) {
+/// Runs a command of words without spaces.
+fn ask(place: &Path, command: &str) {
+    let words: Vec<&str> = command.split_whitespace().collect();
     let output = Command::new(words[0])
         .args(&words[1..])
         .current_dir(place)
@@ -29,89 +31,26 @@ fn into_a_module(net: &Net, site: usize) {
     let conf = format!("directories.tokendir = {}\n", place.join("tokens").display());
     fs::write(place.join("softhsm2.conf"), conf).unwrap();
     fs::write(place.join("pin"), "1234").unwrap();
-    let tool = |more: &[&str]| {
-        ask(
-            place,
-            &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat(),
-        );
-    };
-    ask(
-        place,
-        &[
-            "softhsm2-util",
-            "--init-token",
-            "--free",
-            "--label",
-            "consenso",
-            "--pin",
-            "1234",
-            "--so-pin",
-            "1234",
-        ],
-    );
-    tool(&[
-        "--login",
-        "--pin",
-        "1234",
-        "--keypairgen",
-        "--key-type",
-        "EC:prime256v1",
-        "--id",
-        "01",
-    ]);
-    tool(&["--read-object", "--type", "pubkey", "--id", "01", "--output-file", "public.der"]);
-    ask(
-        place,
-        &["openssl", "ec", "-pubin", "-inform", "DER", "-in", "public.der", "-out", "public.pem"],
-    );
+    let tool = format!("pkcs11-tool --module {MODULE} --token-label consenso");
+    let init = "softhsm2-util --init-token --free --label consenso --pin 1234 --so-pin 1234";
+    ask(place, init);
+    let make = "--login --pin 1234 --keypairgen --key-type EC:prime256v1 --id 01";
+    ask(place, &format!("{tool} {make}"));
+    let read = "--read-object --type pubkey --id 01 --output-file public.der";
+    ask(place, &format!("{tool} {read}"));
+    ask(place, "openssl ec -pubin -inform DER -in public.der -out public.pem");
     let name = &net.names[site];
-    ask(
-        place,
-        &[
-            "openssl",
-            "req",
-            "-new",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            "/dev/null",
-            "-subj",
-            &format!("/CN={name}"),
-            "-out",
-            "any.csr",
-        ],
-    );
+    let request = "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    ask(place, &format!("{request} -keyout /dev/null -subj /CN={name} -out any.csr"));
     fs::write(
         place.join("extensions"),
         format!("subjectAltName=DNS:{name}\nextendedKeyUsage=serverAuth,clientAuth\n"),
     )
     .unwrap();
     let before = Hex(&identity::pin_of_file(&place.join(CERTIFICATE)).unwrap()).to_string();
-    ask(
-        place,
-        &[
-            "openssl",
-            "x509",
-            "-req",
-            "-in",
-            "any.csr",
-            "-force_pubkey",
-            "public.pem",
-            "-CA",
-            "../authority.pem",
-            "-CAkey",
-            "../authority-key.pem",
-            "-days",
-            "30",
-            "-extfile",
-            "extensions",
-            "-out",
-            CERTIFICATE,
-        ],
-    );
+    let sign = "openssl x509 -req -in any.csr -force_pubkey public.pem -CA ../authority.pem";
+    let with = "-CAkey ../authority-key.pem -days 30 -extfile extensions";
+    ask(place, &format!("{sign} {with} -out {CERTIFICATE}"));
     fs::remove_file(place.join(KEY)).unwrap();
     let after = Hex(&identity::pin_of_file(&place.join(CERTIFICATE)).unwrap()).to_string();
     for folder in (0..net.names.len()).map(|i| net.folder(i)) {

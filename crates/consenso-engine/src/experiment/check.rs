@@ -208,6 +208,54 @@ impl Read<'_> {
     }
 }
 
+/// What the objective of every agent is multiplied by, by run. `staged` says that another algorithm
+/// follows the one that scouts the columns of `layout`.
+fn weights(
+    spec: &ExperimentSpec,
+    counts: &[Vec<usize>],
+    features: usize,
+    layout: Option<&RawLayout>,
+    staged: bool,
+) -> Result<Vec<Vec<f64>>, ConfigError> {
+    match layout {
+        None => site_weights(spec, counts, features),
+        // What scouting itself makes is weighted when it is added up; an algorithm after it has
+        // weights in its objective.
+        Some(layout) if staged => {
+            let mut precise = spec.clone();
+            if spec.data.weights.is_open() {
+                precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
+            }
+            site_weights(&precise, counts, layout.features())
+        }
+        Some(_) => Ok(Vec::new()),
+    }
+}
+
+/// What the user should know of records from files.
+///
+/// # Errors
+/// Records that cannot be tested on, or divided, as the file asks.
+fn records_notes(
+    read: &Read<'_>,
+    spec: &ExperimentSpec,
+    data: &Dataset,
+) -> Result<Vec<String>, SpecError> {
+    let fail = |fault: ConfigError| read.placed(&fault);
+    let mut notes = Vec::new();
+    // A site judges by what it was given, or not at all: that it starts says nothing.
+    if read.site.is_none() {
+        let real = read.entropy.is_some();
+        notes.extend(own_records::check_test(spec, data, real).map_err(fail)?);
+        notes.extend(own_records::check_division(spec, data, real).map_err(fail)?);
+    }
+    notes.extend(loading_notes(spec, &data.report));
+    notes.extend(data.only_class().map(|class| {
+        format!("all training records have the label \"{class}\": the model can learn no other")
+    }));
+    Ok(notes)
+}
+
 /// What is to be solved, and how many records each agent has for it.
 struct Problem {
     features: usize,
@@ -295,38 +343,15 @@ impl Problem {
                 return Err(read.fail("inference", message));
             }
         }
-        let weights = match &layout {
-            None => site_weights(spec, &counts, features),
-            // What scouting itself makes is weighted when it is added up; an algorithm after it has
-            // weights in its objective.
-            Some(layout) if algorithms.iter().any(scouted::is_staged) => {
-                let mut precise = spec.clone();
-                if spec.data.weights.is_open() {
-                    precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
-                }
-                site_weights(&precise, &counts, layout.features())
-            }
-            Some(_) => Ok(Vec::new()),
-        };
-        let weights = weights.map_err(|fault| read.at("weights", &fault))?;
+        let staged = algorithms.iter().any(scouted::is_staged);
+        let weights = weights(spec, &counts, features, layout.as_deref(), staged)
+            .map_err(|fault| read.at("weights", &fault))?;
         let mut notes = notes(spec, counts.iter().flatten().copied().min().unwrap_or(0));
         if let Source::Data(data) = source {
-            // A site judges by what it was given, or not at all: that it starts says nothing.
-            if read.site.is_none() {
-                let real = read.entropy.is_some();
-                notes.extend(own_records::check_test(spec, data, real).map_err(fail)?);
-                notes.extend(own_records::check_division(spec, data, real).map_err(fail)?);
-            }
-            notes.extend(loading_notes(spec, &data.report));
-            notes.extend(data.only_class().map(|class| {
-                format!(
-                    "all training records have the label \"{class}\": the model can learn no other"
-                )
-            }));
+            notes.extend(records_notes(read, spec, data)?);
         }
         let person = scouted::records_per_person(source);
-        let by_record = layout.is_none() || algorithms.iter().any(scouted::is_staged);
-        if person > 1 && by_record && spec.privacy.is_some() {
+        if person > 1 && (layout.is_none() || staged) && spec.privacy.is_some() {
             notes.push(format!(
                 "the claim is about one record, and a person may have {person}: {person} times as much is known of such a person; \
                  kind = \"dgd\" with data.encoding = \"scouted\" calibrates noise to the person"
@@ -503,8 +528,8 @@ impl Experiment {
         Self::check_with(inputs, None, &Algorithms::builtin(), None)
     }
 
-    /// The same with the records of one agent alone in `inputs`; `records` says how many every
-    /// agent has, which is public.
+    /// Checks an experiment with the records of one agent alone in `inputs`; `records` says how many
+    /// every agent has, which is public.
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.

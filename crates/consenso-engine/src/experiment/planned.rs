@@ -2,9 +2,12 @@
 
 use super::objective::budget_per_sensitivity;
 use super::problem::CoupledProblem;
+use super::shared::SharingSpec;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec};
 use super::{range, shared};
-use crate::account::{self, Account, Correlated, DeclaredCosts, HidingSet, NoiseSpec, Terms};
+use crate::account::{
+    self, Account, Correlated, DeclaredCosts, HidingSet, NoiseSpec, PrivacySpec, Terms,
+};
 use crate::agent::Timetable;
 use crate::config_error::ConfigError;
 use crate::graph::Graph;
@@ -136,60 +139,19 @@ pub(super) fn plan(
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
         account::bounded(&context.terms)?;
     }
-    facts.budget = privacy.and_then(|p| {
-        let Terms { objective, bounds, weights, .. } = context.terms;
-        if weights.is_empty() {
-            budget_per_sensitivity(
-                &p,
-                objective,
-                bounds,
-                std::iter::once(context.terms.loudest(&facts)),
-            )
-        } else {
-            budget_per_sensitivity(&p, objective, bounds, context.terms.stakes())
-        }
-    });
-    let together = match &sharing {
-        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs)?,
-        None => None,
-    };
-    let companies = sharing.as_ref().and_then(|s| shared::companies(together, s, graphs));
-    if let Some(together) = together {
-        // So many of them hide each other: the mean has that many times less variance than if
-        // everybody hid itself.
-        let company = shared::typical_company(together, companies.as_ref());
-        facts.budget = facts.budget.map(|b| b * company.sqrt());
-    }
-    let correlated = match protocol.pairwise(&facts) {
-        Some(pairwise) => {
-            Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?
-        }
-        None => None,
-    };
-    if let Some(correlated) = &correlated {
-        facts.budget = facts.budget.map(|b| b * correlated.typical_gain());
-    }
+    facts.budget = privacy.and_then(|p| budget(&p, &facts, &context.terms));
+    let hiding =
+        hiding_set(&*protocol, sharing.as_ref(), noise.as_ref(), &mut facts, context, graphs)?;
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
-    // Averaging and mixing are free after the noise is paid for; without noise they would only slow
-    // convergence down.
     let calibrated = facts.private && noise.is_none();
-    let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
-    let mixes = !protocol.capabilities().directed && sharing.is_none();
-    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && mixes {
-        account::default_gossip(&facts)
-    } else {
-        0
-    });
-    let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
-    let timetable =
-        Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
+    let mixes = context.tied.is_none() && !protocol.capabilities().directed && sharing.is_none();
+    let timetable = timetable(tail, gossip, calibrated, mixes, &facts);
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
-    let company = HidingSet { together, companies, correlated };
     let mut account =
-        account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, company)?;
+        account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, hiding)?;
     account::correlate(&mut account, &facts, &context.terms)?;
     account.noise_spec = given;
     let sharing = sharing
@@ -225,6 +187,66 @@ pub(super) fn plan(
         },
         warnings,
     ))
+}
+
+/// The budget over the largest sensitivity of a gradient, which steps are chosen for.
+fn budget(privacy: &PrivacySpec, facts: &PublicFacts, terms: &Terms<'_>) -> Option<f64> {
+    let Terms { objective, bounds, weights, .. } = *terms;
+    if weights.is_empty() {
+        budget_per_sensitivity(privacy, objective, bounds, std::iter::once(terms.loudest(facts)))
+    } else {
+        budget_per_sensitivity(privacy, objective, bounds, terms.stakes())
+    }
+}
+
+/// Whose noise hides an agent beside its own. Steps may be as large as if the budget were larger by
+/// what that gains, so `facts.budget` grows with it.
+fn hiding_set(
+    protocol: &dyn Protocol,
+    sharing: Option<&SharingSpec>,
+    noise: Option<&NoiseSpec>,
+    facts: &mut PublicFacts,
+    context: &Context<'_>,
+    graphs: &[Arc<Graph>],
+) -> Result<HidingSet, ConfigError> {
+    let together = match sharing {
+        Some(spec) => shared::together(spec, noise, facts, context, graphs)?,
+        None => None,
+    };
+    let companies = sharing.and_then(|s| shared::companies(together, s, graphs));
+    if let Some(together) = together {
+        // So many of them hide each other: the mean has that many times less variance than if
+        // everybody hid itself.
+        let company = shared::typical_company(together, companies.as_ref());
+        facts.budget = facts.budget.map(|b| b * company.sqrt());
+    }
+    let correlated = match protocol.pairwise(facts) {
+        Some(pairwise) => Correlated::new(pairwise, noise, facts, &context.terms, graphs)?,
+        None => None,
+    };
+    if let Some(correlated) = &correlated {
+        facts.budget = facts.budget.map(|b| b * correlated.typical_gain());
+    }
+    Ok(HidingSet { together, companies, correlated })
+}
+
+/// How long the algorithm runs, averages and mixes. Averaging and mixing are free after the noise is
+/// paid for, so they are what happens by default under `calibrated` noise; without noise they would
+/// only slow convergence down.
+fn timetable(
+    tail: Option<f64>,
+    gossip: Option<u32>,
+    calibrated: bool,
+    mixes: bool,
+    facts: &PublicFacts,
+) -> Timetable {
+    let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
+    let gossip = gossip.unwrap_or_else(|| match calibrated && mixes {
+        true => account::default_gossip(facts),
+        false => 0,
+    });
+    let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
+    Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip }
 }
 
 /// Two algorithms of one name get numbers.

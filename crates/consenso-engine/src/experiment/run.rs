@@ -541,25 +541,9 @@ fn one_run(
     (place, from): (Place, Option<&Unfinished>),
     keep: impl Fn(u32, &Lockstep, &[TraceRow], bool) -> Result<(), CallerError>,
 ) -> Result<Option<Outcome>, RunError> {
-    let seed = experiment.noise_seed(instance.run, planned);
-    let graph = &experiment.graphs[instance.run as usize];
-    let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
-    let players = instance.locals.iter().enumerate().map(|(i, local)| {
-        player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true)
-    });
-    let mut network =
-        Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
-    if let Some(rows) = experiment.start(instance.run) {
-        network.start_from(&rows);
-    }
-    network = summed(network, planned, &experiment.spec.drop_out)
-        .map_err(|cause| RunError::Sum { label: planned.label.clone(), cause })?;
-    if let Some(delays) = &experiment.spec.delays {
-        network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
-    }
-    network = under_conditions(network, experiment, instance.run);
+    let mut network = network(experiment, planned, instance)?;
     let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
-    let mut eyes = StandardisedView::default();
+    let mut view = StandardisedView::default();
     let mut trace = Vec::new();
     if let Some(from) = from {
         let label = || planned.label.clone();
@@ -569,7 +553,7 @@ fn one_run(
         trace = experiment.curve_from(planned, instance, from);
         observer.advanced(u64::from(network.round()));
     } else if experiment.judged {
-        trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
+        trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut view));
     }
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
     let mut unreported = 0;
@@ -589,7 +573,7 @@ fn one_run(
                 instance,
                 &network,
                 test.as_deref(),
-                &mut eyes,
+                &mut view,
             ));
         }
         let mut cancelled = false;
@@ -606,6 +590,45 @@ fn one_run(
             return Ok(None);
         }
     }
+    Ok(Some(ended(experiment, planned, instance, network, trace, test.as_deref(), view)))
+}
+
+/// The agents of an algorithm at the start of repetition `instance.run`, and the network between
+/// them.
+fn network(
+    experiment: &Experiment,
+    planned: &Planned,
+    instance: &Instance,
+) -> Result<Lockstep, RunError> {
+    let seed = experiment.noise_seed(instance.run, planned);
+    let graph = &experiment.graphs[instance.run as usize];
+    let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
+    let players = instance.locals.iter().enumerate().map(|(i, local)| {
+        player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true)
+    });
+    let mut network =
+        Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
+    if let Some(rows) = experiment.start(instance.run) {
+        network.start_from(&rows);
+    }
+    network = summed(network, planned, &experiment.spec.drop_out)
+        .map_err(|cause| RunError::Sum { label: planned.label.clone(), cause })?;
+    if let Some(delays) = &experiment.spec.delays {
+        network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
+    }
+    Ok(under_conditions(network, experiment, instance.run))
+}
+
+/// What came out of a run that has ended, judged if the experiment judges.
+fn ended(
+    experiment: &Experiment,
+    planned: &Planned,
+    instance: &Instance,
+    mut network: Lockstep,
+    trace: Vec<TraceRow>,
+    test: Option<&Records>,
+    mut view: StandardisedView,
+) -> Outcome {
     let models = network.finish();
     let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
     let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
@@ -626,15 +649,15 @@ fn one_run(
     };
     if !experiment.judged {
         outcome.models = if instance.run == 0 { models } else { Vec::new() };
-        return Ok(Some(outcome));
+        return outcome;
     }
     if let Some(model) = models.first() {
-        eyes.open(experiment, planned, &instance.locals, test.as_deref(), model);
+        view.open(experiment, planned, &instance.locals, test, model);
     }
     let coefficients: Vec<Vec<f64>> =
-        models.iter().map(|m| eyes.coefficients(planned, m).to_vec()).collect();
-    let train = eyes.train().unwrap_or(&instance.locals);
-    let test = eyes.test().or(test.as_deref());
+        models.iter().map(|m| view.coefficients(planned, m).to_vec()).collect();
+    let train = view.train().unwrap_or(&instance.locals);
+    let test = view.test().or(test);
     outcome = judge(experiment, train, instance, &coefficients, test, outcome);
     // Scouted sites end with one model, which is judged as it stands in its file: with the label in
     // its own unit.
@@ -646,7 +669,7 @@ fn one_run(
     if instance.run == 0 {
         outcome.models = models;
     }
-    Ok(Some(outcome))
+    outcome
 }
 
 /// What the simulated network does to messages of repetition `run`.

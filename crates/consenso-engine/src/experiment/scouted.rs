@@ -13,7 +13,9 @@ use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
 use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
+use crate::problem::{
+    Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
+};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
@@ -418,7 +420,7 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(|l| l.records());
+    let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records);
     let rows = raw().map(Records::len).sum();
     let all = Records::gathered(rows, raw().map(|records| layout.encode(standard, records)));
     LocalObjective::new(
@@ -1018,7 +1020,7 @@ mod tests {
         }
     }
 
-    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that
+    /// Attacks algorithms behind a scouting stage, one with a private memory, one that
     /// solves problems; rows that are as long as they can be.
     #[test]
     fn an_audit_of_staged_algorithms_stays_below_the_claim() {
@@ -1323,7 +1325,7 @@ mod tests {
         tend_to_no_privacy(([200, 700, 2_000, 6_000], 5), &budgets, &tasks);
     }
 
-    /// The same with fewer records and budgets, for every build.
+    /// Fewer records and budgets, for every build.
     #[test]
     fn few_models_tend_to_those_without_privacy() {
         let tasks = [("binary", 0.003, 0.02), ("six", 0.01, 0.03), ("regression", 0.01, 0.03)];

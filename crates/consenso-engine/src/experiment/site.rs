@@ -25,7 +25,7 @@ pub struct Site {
     pub plan: SitePlan,
 }
 
-/// The same for an exchange in secret shares.
+/// One agent, ready to exchange secret shares, and what everybody may know about it.
 #[derive(Debug)]
 pub struct SharingSite {
     /// The state machine.
@@ -129,7 +129,7 @@ impl Experiment {
         Ok(self.seated(agent)?.2)
     }
 
-    /// The same in secret shares.
+    /// Makes agent `agent` of an exchange in secret shares.
     ///
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].

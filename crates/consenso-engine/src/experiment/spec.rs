@@ -1000,30 +1000,23 @@ impl ExperimentSpec {
         self.algorithm
             .iter()
             .enumerate()
-            .map(|(index, table)| parse_algorithm(index, table, known, text, file, self.feared()))
+            .map(|(index, table)| {
+                let place = AlgorithmPlace { file, text, index };
+                parse_algorithm(&place, table, known, self.feared())
+            })
             .collect()
     }
 }
 
 fn parse_algorithm(
-    index: usize,
+    place: &AlgorithmPlace<'_>,
     table: &Parameters,
     known: &Algorithms,
-    text: &str,
-    file: &str,
     feared: Option<usize>,
 ) -> Result<AlgorithmSpec, SpecError> {
-    let fail = |key: &str, message: String, help: Option<String>| SpecError {
-        file: file.into(),
-        line: line_in_algorithm(text, index, key),
-        message: format!("algorithm {}: {message}", index + 1),
-        help,
-        refuses_claim: false,
-    };
     let mut own = table.clone();
     let Some(kind) = own.remove("kind") else {
-        let help = format!("there are {}", known.names().collect::<Vec<_>>().join(", "));
-        return Err(fail("", "kind is missing".into(), Some(help)));
+        return Err(place.fail("", "kind is missing", Some(there_are(known))));
     };
     let mut kind = kind.as_str().unwrap_or_default().to_owned();
     let correlated = own.get("noise").and_then(Value::as_str) == Some("correlated");
@@ -1053,7 +1046,61 @@ fn parse_algorithm(
         .filter(shared)
         .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
         .collect();
-    let misread = |fault: ConfigError| {
+    let common: AlgorithmCommon = parse(common).map_err(|fault| place.misread(&fault))?;
+    let protocol = match known.build(&kind, own) {
+        None => {
+            let near = crate::data::nearest(&kind, known.names());
+            let help = near.map_or_else(|| there_are(known), |near| did_you_mean(&near));
+            return Err(place.fail("kind", &format!("unknown kind \"{kind}\""), Some(help)));
+        }
+        Some(built) => built.map_err(|fault| place.misread(&fault))?,
+    };
+    let rounds = common.rounds(place)?;
+    common.check_tail(place)?;
+    let mixing = common.mix_rule(place)?;
+    common.check_ranges(place)?;
+    Ok(AlgorithmSpec {
+        rounds,
+        sharing: common.sharing(),
+        mixing,
+        // All records are no sample.
+        batch: common.batch.filter(|&rate| rate < 1.0),
+        label: common.label,
+        noise: common.noise,
+        max_dim: common.max_dim,
+        tail: common.tail,
+        gossip: common.gossip,
+        staleness: common.staleness,
+        correlated,
+        said,
+        protocol,
+    })
+}
+
+fn there_are(known: &Algorithms) -> String {
+    format!("there are {}", known.names().collect::<Vec<_>>().join(", "))
+}
+
+/// One `[[algorithm]]` of a file, for messages.
+struct AlgorithmPlace<'a> {
+    file: &'a str,
+    text: &'a str,
+    index: usize,
+}
+
+impl AlgorithmPlace<'_> {
+    fn fail(&self, key: &str, message: &str, help: Option<String>) -> SpecError {
+        SpecError {
+            file: self.file.into(),
+            line: line_in_algorithm(self.text, self.index, key),
+            message: format!("algorithm {}: {message}", self.index + 1),
+            help,
+            refuses_claim: false,
+        }
+    }
+
+    /// A value that cannot be read, or a key that nobody knows.
+    fn misread(&self, fault: &ConfigError) -> SpecError {
         let also = COMMON_KEYS.iter().copied().filter(|_| !fault.known().is_empty());
         let known: Vec<&str> = fault.known().iter().copied().chain(also).collect();
         let key = fault.key().unwrap_or_default();
@@ -1062,106 +1109,80 @@ fn parse_algorithm(
             true => format!("{key}: {fault}"),
             false => fault.to_string(),
         };
-        fail(key, message, help)
-    };
-    let common: AlgorithmCommon = parse(common).map_err(misread)?;
-    let protocol = match known.build(&kind, own) {
-        None => {
-            let near = crate::data::nearest(&kind, known.names());
-            let help = near.map_or_else(
-                || format!("there are {}", known.names().collect::<Vec<_>>().join(", ")),
-                |near| did_you_mean(&near),
-            );
-            return Err(fail("kind", format!("unknown kind \"{kind}\""), Some(help)));
-        }
-        Some(built) => built.map_err(misread)?,
-    };
-    let rounds = match common.rounds {
-        None => None,
-        Some(rounds) => {
-            Some(u32::try_from(rounds).ok().filter(|r| (1..=MAX_ROUNDS).contains(r)).ok_or_else(
-                || {
-                    fail(
-                        "rounds",
-                        format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}"),
-                        Some("leave it out to have it chosen".into()),
-                    )
-                },
-            )?)
-        }
-    };
-    if let Some(tail) = common.tail
-        && !(0.0..=1.0).contains(&tail)
-    {
-        return Err(fail("tail", format!("tail = {tail} must be a share between 0 and 1"), None));
+        self.fail(key, &message, help)
     }
-    let AlgorithmCommon {
-        label,
-        noise,
-        max_dim,
-        tail,
-        gossip,
-        exchange,
-        range,
-        fraction_bits,
-        colluders,
-        drop_outs,
-        mixing,
-        liars,
-        clip,
-        staleness,
-        batch,
-        ..
-    } = common;
-    let masked = exchange == ExchangeKind::Masked;
-    let sharing = (exchange != ExchangeKind::Plain).then_some(SharingSpec {
-        masked,
-        drop_outs,
-        range,
-        fraction_bits,
-        colluders,
-    });
-    let mixing = match mixing {
-        _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {
-            return Err(fail("clip", "clip must be a positive number".into(), None));
+}
+
+impl AlgorithmCommon {
+    fn rounds(&self, place: &AlgorithmPlace<'_>) -> Result<Option<u32>, SpecError> {
+        let Some(rounds) = self.rounds else { return Ok(None) };
+        match u32::try_from(rounds) {
+            Ok(rounds @ 1..=MAX_ROUNDS) => Ok(Some(rounds)),
+            _ => {
+                let message =
+                    format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}");
+                let help = "leave it out to have it chosen".to_owned();
+                Err(place.fail("rounds", &message, Some(help)))
+            }
         }
-        _ if liars == Some(0) => {
+    }
+
+    fn check_tail(&self, place: &AlgorithmPlace<'_>) -> Result<(), SpecError> {
+        match self.tail {
+            Some(tail) if !(0.0..=1.0).contains(&tail) => {
+                let message = format!("tail = {tail} must be a share between 0 and 1");
+                Err(place.fail("tail", &message, None))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How vectors are added up in secret, if they are.
+    fn sharing(&self) -> Option<SharingSpec> {
+        (self.exchange != ExchangeKind::Plain).then_some(SharingSpec {
+            masked: self.exchange == ExchangeKind::Masked,
+            drop_outs: self.drop_outs,
+            range: self.range,
+            fraction_bits: self.fraction_bits,
+            colluders: self.colluders,
+        })
+    }
+
+    fn mix_rule(&self, place: &AlgorithmPlace<'_>) -> Result<MixRule, SpecError> {
+        let Self { liars, clip, .. } = *self;
+        if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) {
+            return Err(place.fail("clip", "clip must be a positive number", None));
+        }
+        if liars == Some(0) {
             let help = "leave it out, or leave mixing out where nobody may lie".to_owned();
-            return Err(fail("liars", "liars must be at least 1".into(), Some(help)));
+            return Err(place.fail("liars", "liars must be at least 1", Some(help)));
         }
-        MixName::Clipped => MixRule::Clipped { liars: liars.unwrap_or(1), clip },
-        MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
-        MixName::Nearest => MixRule::Nearest { liars: liars.unwrap_or(1) },
-        MixName::Median => MixRule::Median,
-        MixName::Average => MixRule::Average,
-    };
-    if staleness > MAX_STALENESS {
-        let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
-        return Err(fail("staleness", text, None));
+        let liars = liars.unwrap_or(1);
+        Ok(match self.mixing {
+            MixName::Clipped => MixRule::Clipped { liars, clip },
+            MixName::Trimmed => MixRule::Trimmed { liars },
+            MixName::Nearest => MixRule::Nearest { liars },
+            MixName::Median => MixRule::Median,
+            MixName::Average => MixRule::Average,
+        })
     }
-    if let Some(rate) = batch
-        && !(rate > 0.0 && rate <= 1.0)
-    {
-        let text = format!("batch = {rate} must be a share above 0 and at most 1");
-        let help = "0.1 draws every record for a round with probability 0.1".to_owned();
-        return Err(fail("batch", text, Some(help)));
+
+    /// Whether staleness and the share of a batch lie where they mean something.
+    fn check_ranges(&self, place: &AlgorithmPlace<'_>) -> Result<(), SpecError> {
+        let staleness = self.staleness;
+        if staleness > MAX_STALENESS {
+            let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
+            return Err(place.fail("staleness", &text, None));
+        }
+        match self.batch {
+            Some(rate) if !(rate > 0.0 && rate <= 1.0) => {
+                let text = format!("batch = {rate} must be a share above 0 and at most 1");
+                let help = "0.1 draws every record for a round with probability 0.1".to_owned();
+                Err(place.fail("batch", &text, Some(help)))
+            }
+            _ => Ok(()),
+        }
     }
-    Ok(AlgorithmSpec {
-        // All records are no sample.
-        batch: batch.filter(|&rate| rate < 1.0),
-        label,
-        rounds,
-        noise,
-        max_dim,
-        tail,
-        gossip,
-        sharing,
-        mixing,
-        staleness,
-        correlated,
-        said,
-        protocol,
-    })
 }
 
 fn did_you_mean(near: &str) -> String {

@@ -31,8 +31,8 @@ pub struct ExposureReport {
     /// Agents, not neighbours of the observer, whose gradient it knows to a relative error of 10⁻⁶
     /// without noise.
     pub non_neighbours_reconstructed: usize,
-    /// The same count under the noise of the experiment's first private algorithm; `None` without
-    /// one.
+    /// How many are reconstructed under the noise of the experiment's first private algorithm;
+    /// `None` without one.
     pub reconstructed_under_noise: Option<usize>,
     /// The ε of that algorithm's claim.
     pub epsilon: Option<f64>,
@@ -68,8 +68,8 @@ pub struct ExposedRecord {
     pub distance: u32,
     /// ‖reconstructed − record‖/‖record‖ without noise.
     pub error: f64,
-    /// The same under the claim's noise, for an agent with as many records as it has; `None`
-    /// without a claim.
+    /// The relative error under the claim's noise, for an agent with as many records as it has;
+    /// `None` without a claim.
     pub error_under_noise: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ pub struct Exposed {
     /// ‖reconstructed − gradient‖/‖gradient‖ without noise; `None` where the messages do not
     /// determine it.
     pub error: Option<f64>,
-    /// The same under the claim's noise.
+    /// The relative error under the claim's noise.
     pub error_under_noise: Option<f64>,
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Estimate, Inference, Model};
 use crate::problem::Loss;
+use consenso_queries::escape;
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,20 +113,8 @@ fn markdown(header: &[String], rows: &[Vec<String>]) -> String {
 }
 
 fn latex(header: &[String], rows: &[Vec<String>]) -> String {
-    let escape = |text: &str| {
-        let mut out = String::new();
-        for c in text.chars() {
-            match c {
-                '%' | '&' | '_' | '#' | '$' | '{' | '}' => out.extend(['\\', c]),
-                '<' => out.push_str("$<$"),
-                '–' => out.push_str("--"),
-                c => out.push(c),
-            }
-        }
-        out
-    };
     let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
+        let cells: Vec<String> = cells.iter().map(|c| escape::latex(c)).collect();
         format!("{} \\\\\n", cells.join(" & "))
     };
     let columns = format!("l{}", "r".repeat(header.len() - 1));
@@ -137,9 +126,9 @@ fn latex(header: &[String], rows: &[Vec<String>]) -> String {
 }
 
 fn html(header: &[String], rows: &[Vec<String>]) -> String {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let line = |cells: &[String], tag: &str| {
-        let cells: String = cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c))).collect();
+        let cells: String =
+            cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escape::html(c))).collect();
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = rows.iter().map(|r| line(r, "td")).collect();

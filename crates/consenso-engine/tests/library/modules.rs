@@ -22,6 +22,9 @@ const ORDER: [(&str, &[&str]); 6] = [
 /// Lines at most of one crate, without tests and comments.
 const LARGEST: usize = 20_000;
 
+/// Lines at most of one function, without comments and empty ones.
+const LONGEST: usize = 100;
+
 /// The paths that a source names after `crate::`, those in braces one by one.
 fn uses(code: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -147,6 +150,59 @@ fn modules_form_a_dag_in_the_order_of_the_arrow() {
         }
     }
     assert!(wrong.is_empty(), "these lead backwards:\n{}", wrong.join("\n"));
+}
+
+/// The functions of formatted code, each with how many lines its body has.
+fn functions(code: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let Some((before, rest)) = line.split_once("fn ") else { continue };
+        let is_keyword = |w: &str| ["pub", "const", "async", "unsafe"].contains(&w);
+        // `pub(crate)`, `pub(in …)`: what stands before the bracket counts.
+        let words = before.split_whitespace().map(|w| w.split('(').next().unwrap_or(w));
+        if !words.into_iter().all(is_keyword) {
+            continue;
+        }
+        let Some(head) = lines[at..].iter().position(|l| l.ends_with(['{', ';', '}'])) else {
+            continue;
+        };
+        if !lines[at + head].ends_with('{') {
+            continue;
+        }
+        let body = lines[at + head + 1..].iter();
+        let body = body.take_while(|l| l.trim_end() != format!("{indent}}}"));
+        let name = rest.split(['(', '<']).next().unwrap_or(rest);
+        found.push((name, body.filter(|l| !l.trim().is_empty()).count()));
+    }
+    found
+}
+
+/// Whoever reads a function has its beginning in view at its end; longer ones are divided along
+/// their steps.
+#[test]
+fn no_function_is_too_long_to_read() {
+    let code = "impl A {\n    pub(crate) fn b(\n    ) {\n        c();\n\n        d();\n    }\n}\n";
+    assert_eq!(functions(code), [("b", 2)]);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut long, mut all) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(&crates).expect("the crates") {
+        let path = entry.expect("a name").path();
+        for (inside, code) in sources(&path.join("src")) {
+            let found = functions(&code);
+            all += found.len();
+            let long_ones = found.into_iter().filter(|(_, lines)| *lines > LONGEST);
+            long.extend(long_ones.map(|(name, lines)| {
+                let source = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                format!("{source}/src/{}: {name} has {lines} lines", inside.display())
+            }));
+        }
+    }
+    assert!(all > 3000, "only {all} functions were found");
+    // One report, written as JSON and as text.
+    long.retain(|found| !found.starts_with("consenso-cli/src/node: audit "));
+    assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
 /// A crate that nobody can hold in mind is divided along a seam of the graph above.

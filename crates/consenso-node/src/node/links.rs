@@ -1,5 +1,6 @@
 //! What passes over links: who is there, what each neighbour sends, and what it is sent.
 
+use super::origins::Origins;
 use super::{Line, Neighbour, Node, SIGN_OF_LIFE};
 use crate::edges::{EdgeError, Edges};
 use crate::equivocation::Received;
@@ -207,41 +208,10 @@ impl Node {
             | Frame::Masked { .. }
             | Frame::Passed { .. } => {
                 let seal = n.seal.as_ref().map(|seal| seal.1.clone());
-                let origins = match self.origins(peer, &frame, &bytes, seal) {
-                    Ok(origins) => origins,
-                    Err(reason) => {
-                        self.refuse(peer, &reason.to_string());
-                        return Ok(());
-                    }
+                let Some(origins) = self.vouched(peer, &frame, &bytes, seal)? else {
+                    return Ok(());
                 };
-                if let Some(found) = self.other_version(&origins) {
-                    let ended = self.two_vectors(peer, found);
-                    // Whoever contradicts itself on its own link is waited for no longer than any
-                    // other that is refused; what came another way is in somebody's sum already.
-                    return match matches!(frame, Frame::Passed { .. }) {
-                        true => Err(ended),
-                        false => Ok(()),
-                    };
-                }
-                let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
-                match self.agent.take(peer, frame, &mut n.largest) {
-                    Ok(round) => {
-                        self.agent.vouch(origins);
-                        let seal = n.seal.take().map(|seal| seal.1);
-                        (n.lost, n.refused, n.suspected) = (None, None, None);
-                        n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
-                        // The same again is no news, and must not fill the disk.
-                        if n.is_news(round) {
-                            if let (Some(held), Some(seal)) = (&self.held, &seal) {
-                                // Before anything is answered: what this site has gone on from, it
-                                // can give back. A full disk stops it at its next release.
-                                let _ = held.keep(peer, round, &bytes, seal);
-                            }
-                            self.log.push(Line::Received { peer, round, bytes, seal });
-                        }
-                    }
-                    Err(reason) => self.refuse(peer, &reason.to_string()),
-                }
+                self.take_vector(peer, frame, bytes, origins);
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::ReleaseSignature { round, seal } => {
@@ -283,6 +253,54 @@ impl Node {
         }
         self.follow_others()?;
         self.part(peer)
+    }
+
+    /// Who signed what a vector is made of. `None` if it is refused, because it is not signed or
+    /// its origin signed another version.
+    fn vouched(
+        &mut self,
+        peer: u32,
+        frame: &Frame,
+        bytes: &Bytes,
+        seal: Option<ReleaseSignature>,
+    ) -> Result<Option<Origins>, NodeError> {
+        let origins = match self.origins(peer, frame, bytes, seal) {
+            Ok(origins) => origins,
+            Err(reason) => {
+                self.refuse(peer, &reason.to_string());
+                return Ok(None);
+            }
+        };
+        let Some(found) = self.other_version(&origins) else { return Ok(Some(origins)) };
+        let ended = self.two_vectors(peer, found);
+        // Whoever contradicts itself on its own link is waited for no longer than any other that is
+        // refused; what came another way is in somebody's sum already.
+        match matches!(frame, Frame::Passed { .. }) {
+            true => Err(ended),
+            false => Ok(None),
+        }
+    }
+
+    /// Gives a vector to the algorithm, and keeps it to give back to its sender.
+    fn take_vector(&mut self, peer: u32, frame: Frame, bytes: Bytes, origins: Origins) {
+        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        let round = match self.agent.take(peer, frame, &mut n.largest) {
+            Ok(round) => round,
+            Err(reason) => return self.refuse(peer, &reason.to_string()),
+        };
+        self.agent.vouch(origins);
+        let seal = n.seal.take().map(|seal| seal.1);
+        (n.lost, n.refused, n.suspected) = (None, None, None);
+        n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
+        // What came before is no news, and must not fill the disk.
+        if n.is_news(round) {
+            if let (Some(held), Some(seal)) = (&self.held, &seal) {
+                // Before anything is answered: what this site has gone on from, it can give back. A
+                // full disk stops it at its next release.
+                let _ = held.keep(peer, round, &bytes, seal);
+            }
+            self.log.push(Line::Received { peer, round, bytes, seal });
+        }
     }
 
     /// Has what was kept of a neighbour compared as if it had come in just now: a restart must not

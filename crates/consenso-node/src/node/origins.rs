@@ -28,7 +28,7 @@ pub(super) enum Unsigned {
 }
 
 /// The vectors of a frame, by the exchange and the site that they are from.
-type Origins = Vec<((u32, u32), Origin)>;
+pub(super) type Origins = Vec<((u32, u32), Origin)>;
 
 impl Node {
     /// The masked vectors in a frame as their origins signed them, none in frames of other kinds;
@@ -112,8 +112,8 @@ impl Node {
         origins.iter().find_map(other)
     }
 
-    /// The same of what somebody says that another site signed, where that site is not one that both
-    /// ends have in common and compare.
+    /// Finds a vector that another site signed in two versions by what somebody says of it, where
+    /// that site is not one that both ends have in common and compare.
     pub(super) fn other_version_told(
         &self,
         peer: u32,

@@ -59,8 +59,7 @@ impl Prepared {
         Self::with(folder, experiment, edited, |dim| ledger(folder, dim))
     }
 
-    /// The same, with a ledger that `open` opens for vectors of so many numbers, once all else is
-    /// as it should be.
+    /// Reads and checks everything; then `open` opens the ledger for vectors of so many numbers.
     pub(crate) fn with(
         folder: &Folder,
         experiment: &Experiment,
@@ -162,19 +161,25 @@ impl Prepared {
 
     /// Starts the links.
     pub(crate) async fn connect(
-        self,
+        mut self,
         options: &Options,
         wire: Arc<dyn Wire>,
     ) -> Result<Node, NodeError> {
+        let system = |what: String| move |cause| NodeError::System { what, cause };
+        let audit = self.audit_log(options)?;
+        let around = Surroundings::look(&self.folder.path, &self.store.headings()?);
+        let neighbours = self.neighbours();
+        let held = self.release_cache()?;
+        let have = self.complete();
         let Self {
             folder,
             graph,
-            mut store,
+            store,
             study,
             agent,
             plan,
             spending,
-            confirmed,
+            confirmed: _,
             settled,
             weights,
             watch,
@@ -183,49 +188,7 @@ impl Prepared {
             edges,
             agreed,
         } = self;
-        let system = |what: String| move |cause| NodeError::System { what, cause };
-        let told_without = agent.away().into_iter().map(|a| a.0).collect();
-        let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
-        let most = folder.site.log_megabytes.map(|m| u64::from(m.max(1)) << 20);
-        let audit = audit.echoing(options.echo).rotating(most);
-        repair(&folder, &mut store, &audit, &agent)?;
-        let around = Surroundings::look(&folder.path, &store.headings()?);
-        let last = agent.last();
-        let have = match agent.model() {
-            Some(_) if !agent.is_masked() => last,
-            _ => agent.surely_had(agent.exchanges()),
-        };
-        let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
-        let digest = Hex(&folder.study).to_string();
-        let round = agent.rounds_in(if agent.model().is_some() { last } else { agent.exchanges() });
-        audit.write(
-            "start",
-            json!({ "site": name, "study": digest, "round": round, "version": version }),
-        );
-        let mut neighbours = neighbours(&folder, &agent);
-        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer))
-        {
-            (n.confirmed, n.acked) = (true, n.acked.max(last));
-        }
-        let held = match agent.is_shared() {
-            true => None,
-            false => {
-                let file = system(crate::release_cache::path(&folder).display().to_string());
-                // Places stay as they are: first those of the study's graph, then those of
-                // agreements in their order.
-                let later: Vec<u32> =
-                    agreed.added(&folder).map(|(neighbour, _)| neighbour).collect();
-                let mut all = agent.neighbours();
-                all.retain(|j| !later.contains(j));
-                all.extend(later);
-                Some(
-                    ReleaseCache::open(&folder, &all, plan.width, recent.is_empty())
-                        .map_err(file)?,
-                )
-            }
-        };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let released_before = !recent.is_empty() || agent.model().is_some();
         let running = link::Around {
             neighbours: changes::in_order(&agent),
             graph,
@@ -260,7 +223,8 @@ impl Prepared {
             reported: None,
             around: (Instant::now(), around),
             certificate: None,
-            released_before,
+            released_before: !recent.is_empty() || agent.model().is_some(),
+            told_without: agent.away().into_iter().map(|a| a.0).collect(),
             shared,
             events,
             store,
@@ -282,8 +246,64 @@ impl Prepared {
             held,
             edges,
             agreed,
-            told_without,
         })
+    }
+
+    /// Opens the audit log, mends it where it stopped short of the ledger, and writes that the site
+    /// starts.
+    fn audit_log(&mut self, options: &Options) -> Result<AuditLog, NodeError> {
+        let Self { folder, store, agent, .. } = self;
+        let system = |cause| NodeError::System { what: "the audit log".into(), cause };
+        let audit = AuditLog::open(&folder.path).map_err(system)?;
+        let most = folder.site.log_megabytes.map(|m| u64::from(m.max(1)) << 20);
+        let audit = audit.echoing(options.echo).rotating(most);
+        repair(folder, store, &audit, agent)?;
+        let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
+        let study = Hex(&folder.study).to_string();
+        let exchange = if agent.model().is_some() { agent.last() } else { agent.exchanges() };
+        let round = agent.rounds_in(exchange);
+        audit.write(
+            "start",
+            json!({ "site": name, "study": study, "round": round, "version": version }),
+        );
+        Ok(audit)
+    }
+
+    /// Up to which exchange this site has everybody's part.
+    fn complete(&self) -> u32 {
+        match self.agent.model() {
+            Some(_) if !self.agent.is_masked() => self.agent.last(),
+            _ => self.agent.surely_had(self.agent.exchanges()),
+        }
+    }
+
+    /// The neighbours before any link is up, with what they have confirmed.
+    fn neighbours(&self) -> BTreeMap<u32, Neighbour> {
+        let (settled, last) = (self.settled, self.agent.last());
+        let mut all = neighbours(&self.folder, &self.agent);
+        for (_, n) in all.iter_mut().filter(|(peer, _)| settled || self.confirmed.contains(*peer)) {
+            (n.confirmed, n.acked) = (true, n.acked.max(last));
+        }
+        all
+    }
+
+    /// Where neighbours' last releases are kept for them; `None` where they send shares.
+    fn release_cache(&self) -> Result<Option<ReleaseCache>, NodeError> {
+        if self.agent.is_shared() {
+            return Ok(None);
+        }
+        let file = crate::release_cache::path(&self.folder).display().to_string();
+        // Places stay as they are: first those of the study's graph, then those of agreements in
+        // their order.
+        let later: Vec<u32> =
+            self.agreed.added(&self.folder).map(|(neighbour, _)| neighbour).collect();
+        let mut all = self.agent.neighbours();
+        all.retain(|j| !later.contains(j));
+        all.extend(later);
+        let begins = self.recent.is_empty();
+        ReleaseCache::open(&self.folder, &all, self.plan.width, begins)
+            .map(Some)
+            .map_err(|cause| NodeError::System { what: file, cause })
     }
 }
 

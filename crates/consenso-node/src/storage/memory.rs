@@ -68,7 +68,7 @@ impl Memory {
         self.crash_in(Parts::ALL)
     }
 
-    /// The same where only these parts are forgotten.
+    /// Has a disk that lies forget its last commits to these parts only. Whether it forgot any.
     pub(crate) fn crash_in(&self, parts: Parts) -> bool {
         let lies = std::mem::take(&mut self.faults().lies);
         let mut before = self.before.lock().expect("no panic while it was held");

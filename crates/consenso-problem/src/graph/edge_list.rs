@@ -38,7 +38,7 @@ pub enum EdgeProblem {
         /// The agent.
         agent: u32,
     },
-    /// The same edge again, in either direction.
+    /// An edge that was given before, in either direction.
     #[error("the edge {a} {b} was given already on line {first}")]
     Duplicate {
         /// The agent as written first.

@@ -130,7 +130,7 @@ pub enum GraphError {
         /// The agent.
         agent: u32,
     },
-    /// The same edge more than once, in either direction.
+    /// An edge that is given more than once, in either direction.
     #[error("the edge {a} {b} is given twice")]
     DuplicateEdge {
         /// The smaller agent.

@@ -474,7 +474,7 @@ mod tests {
         }
     }
 
-    /// The same of losses with several intercepts, whatever a record, the model and the label are.
+    /// Losses with several intercepts, whatever a record, the model and the label are.
     #[test]
     fn one_record_of_several_intercepts_moves_scores_by_two_and_matrices_by_the_root_of_two() {
         let rows = [[2.5, -2.5, 1.0], [-2.5, 2.5, 1.0], [1e150, 1.0, 1.0], [9.0, -0.1, 1.0]];

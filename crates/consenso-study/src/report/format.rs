@@ -1,26 +1,7 @@
 //! Numbers and text as a reader sees them.
 
+pub use consenso_engine::queries::escape::html as escape;
 use std::fmt::Write as _;
-
-/// Text that is safe between tags and inside quoted attributes, of HTML and of XML.
-///
-/// Control characters that XML 1.0 has no way to write become U+FFFD.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// A number with so many significant digits, rounded to nearest: `0.0123`, `1.23·10⁻⁷`, `∞`, or a
 /// dash where there is none.

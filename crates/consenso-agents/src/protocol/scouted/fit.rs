@@ -65,7 +65,7 @@ struct Family {
     cells: usize,
     /// Cell masses, member by member.
     masses: Vec<f64>,
-    /// The same with a part that lies anywhere, and half of their squared lengths.
+    /// Those with a part that lies anywhere, and half of their squared lengths.
     mixed: Vec<f64>,
     half_squares: Vec<f64>,
     prior: Vec<f64>,

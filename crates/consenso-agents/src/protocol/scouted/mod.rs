@@ -342,7 +342,7 @@ impl Scouted {
         Some(recipe.standard(&total).0)
     }
 
-    /// The same as agent `agent` of this graph runs it.
+    /// The algorithm as agent `agent` of this graph runs it.
     pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
         let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();

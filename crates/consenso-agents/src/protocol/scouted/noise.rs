@@ -20,7 +20,7 @@ impl Scouted {
         self.noise_under(standard, SHARED_CURVATURE)
     }
 
-    /// The same where so much of a column's curvature is its own.
+    /// The noise where so much of a column's curvature is its own.
     fn noise_under(&self, standard: &[f64], own: f64) -> Option<Vec<f64>> {
         let recipe = &self.recipe;
         let mu = recipe.request.mu.filter(|_| !self.infers())?;
