@@ -15,6 +15,7 @@
 //! An algorithm is one file here that implements [`Protocol`] and those of its [parts](Parts) that
 //! it has, and one line in [`algorithms!`](self) below.
 
+mod accelerated;
 mod admm;
 mod atc_tracking;
 mod aug_dgm;
@@ -26,11 +27,14 @@ mod decor;
 mod dgd;
 mod diffusion;
 mod dlm;
+mod dp_csgp;
 mod dvp;
+mod dyn_d2p;
 mod exact_diffusion;
 mod extra;
 mod gradient_descent;
 mod gradient_tracking;
+mod gt_svrg;
 mod lead;
 mod led;
 pub mod linear_admm;
@@ -53,6 +57,7 @@ pub mod schedule;
 pub mod scouted;
 pub mod staged;
 
+pub use accelerated::Accelerated;
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
 pub use atc_tracking::AtcTracking;
@@ -65,11 +70,14 @@ pub use decor::Decor;
 pub use dgd::Dgd;
 pub use diffusion::Diffusion;
 pub use dlm::Dlm;
+pub use dp_csgp::DpCsgp;
 pub use dvp::DualVariablePerturbation;
+pub use dyn_d2p::DynD2p;
 pub use exact_diffusion::ExactDiffusion;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
 pub use gradient_tracking::GradientTracking;
+pub use gt_svrg::GtSvrg;
 pub use lead::Lead;
 pub use led::Led;
 pub use linear_admm::LinearAdmm;
@@ -642,6 +650,10 @@ algorithms! {
     "lead" => Lead,
     "aug-dgm" => AugDgm,
     "proxskip" => ProxSkip,
+    "gt-svrg" => GtSvrg,
+    "accelerated" => Accelerated,
+    "dyn-d2p" => DynD2p,
+    "dp-csgp" => DpCsgp,
     "consensus-admm" => ConsensusAdmm,
     "pp" => PenaltyPerturbation,
     "dvp" => DualVariablePerturbation,

@@ -35,7 +35,7 @@ pub(super) fn weight(view: &View<'_>, place: usize) -> f64 {
 
 impl PushSum {
     /// x_i and w_i − 1, then z_i.
-    fn state<'a>(view: &View<'a>, memory: &'a [f64]) -> (&'a [f64], f64, &'a [f64]) {
+    pub(super) fn state<'a>(view: &View<'a>, memory: &'a [f64]) -> (&'a [f64], f64, &'a [f64]) {
         let dim = view.dim() - 1;
         if view.round() == 0 {
             let start = &view.own()[..dim];
@@ -51,7 +51,13 @@ impl Protocol for PushSum {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { directed: true, varying: true, intervals: false, ..Capabilities::default() }
+        Capabilities {
+            directed: true,
+            varying: true,
+            intervals: false,
+            batches: true,
+            ..Capabilities::default()
+        }
     }
 
     fn parts(&self) -> Parts<'_> {

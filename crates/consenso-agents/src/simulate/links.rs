@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which edges of the graph are there in a round. Weights are those of Metropolis on the edges that
-/// are, so that they average whatever is missing.
+/// are, so that they average whatever is missing; but for a walk, which hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkPattern {
@@ -20,6 +20,10 @@ pub enum LinkPattern {
     Chance(f64),
     /// All edges divided among so many rounds, in turn: what is called B-connected.
     Turns(u32),
+    /// A token that walks: in every round one agent has it, all others sleep, and it goes to a
+    /// random neighbour, who takes what it hears in place of its own. The walk is that of
+    /// Metropolis and Hastings, which visits all agents equally often whatever their degrees.
+    Walk,
 }
 
 /// How agents sleep.
@@ -135,6 +139,8 @@ pub(super) struct Links {
     seed: Seed,
     /// Who sleeps after so many rounds, where sleep lasts.
     spells: (u32, Vec<bool>),
+    /// Who has the token of a walk after so many rounds.
+    token: (u32, u32),
     /// Which round `now` is of, and whether anybody may sleep in it.
     at: Option<(u32, bool)>,
     now: RoundLinks,
@@ -149,7 +155,7 @@ impl Links {
     ) -> Self {
         let spells = (0, vec![false; graph.agents()]);
         let (seed, now) = (seed.clone(), RoundLinks::default());
-        Self { graph, pattern, sleep, seed, spells, at: None, now }
+        Self { graph, pattern, sleep, seed, spells, token: (0, 0), at: None, now }
     }
 
     pub(super) fn now(&self) -> &RoundLinks {
@@ -158,7 +164,8 @@ impl Links {
 
     /// Makes the links over which messages of round `round` go. Nobody sleeps unless `tired`.
     pub(super) fn set(&mut self, round: u32, tired: bool) {
-        let tired = tired && !self.sleep.is_never();
+        let walks = self.pattern == Some(LinkPattern::Walk);
+        let tired = tired && (walks || !self.sleep.is_never());
         let lasting =
             self.pattern.is_none() && self.graph.directed().is_none_or(|d| d.period() == 1);
         let same = |at: (u32, bool)| at == (round, tired) || (lasting && !tired && !at.1);
@@ -167,6 +174,9 @@ impl Links {
         }
         self.at = Some((round, tired));
         let agents = self.graph.agents();
+        if walks {
+            return self.hand_over(round, tired);
+        }
         self.now.asleep = if tired { self.sleepers(round) } else { vec![false; agents] };
         let asleep = self.now.asleep.clone();
         let awake = |&(a, b): &(u32, u32)| !asleep[a as usize] && !asleep[b as usize];
@@ -188,12 +198,48 @@ impl Links {
         self.now.own = (0..agents).map(|i| 1.0 - self.now.weights(i).iter().sum::<f64>()).collect();
     }
 
+    /// The one link of a round of a walk: whoever has the token now hears whoever had it before, and
+    /// nobody else is awake where anybody may sleep.
+    fn hand_over(&mut self, round: u32, tired: bool) {
+        let before = self.holder(round.saturating_sub(1));
+        let holder = self.holder(round);
+        let agents = self.graph.agents();
+        self.now.asleep = (0..agents as u32).map(|i| tired && i != holder).collect();
+        let moved = before != holder;
+        let link = [(before, holder)];
+        let arcs = Arcs::new(agents, if moved { &link } else { &[] });
+        self.now.fill(&arcs, |_, _| 1.0);
+        let own = |i: u32| if moved && i == holder { 0.0 } else { 1.0 };
+        self.now.own = (0..agents as u32).map(own).collect();
+    }
+
+    /// Who has the token in a round.
+    fn holder(&mut self, round: u32) -> u32 {
+        let stream = |round: u32| self.seed.stream(Purpose::Network, EDGES, u64::from(round));
+        let (mut reached, mut holder) = self.token;
+        if reached == 0 || reached > round {
+            (reached, holder) = (0, stream(0).random_range(0..self.graph.agents() as u32));
+        }
+        while reached < round {
+            reached += 1;
+            let (mut stream, next) = (stream(reached), self.graph.neighbours(holder as usize));
+            let Some(&to) = next.get(stream.random_range(0..next.len().max(1))) else { continue };
+            // A neighbour that is asked more often is gone to less often.
+            let degree = |i: u32| self.graph.degree(i as usize) as f64;
+            if stream.random::<f64>() * degree(to) < degree(holder) {
+                holder = to;
+            }
+        }
+        self.token = (reached, holder);
+        holder
+    }
+
     /// The edges that are there, whoever sleeps.
     fn edges(&self, round: u32) -> Vec<(u32, u32)> {
         let mut edges: Vec<(u32, u32)> = self.graph.iter_edges().collect();
         let mut stream = self.seed.stream(Purpose::Network, EDGES, u64::from(round));
         match self.pattern {
-            None => {}
+            None | Some(LinkPattern::Walk) => {}
             Some(LinkPattern::Matchings) => {
                 edges.shuffle(&mut stream);
                 let mut taken = vec![false; self.graph.agents()];
@@ -307,6 +353,44 @@ mod tests {
             counted += turns.now().messages().0;
         }
         assert_eq!(counted, 40, "every edge has its turn once");
+    }
+
+    /// One agent is awake and hears the one before it alone; all agents are visited equally often,
+    /// whatever their degrees.
+    #[test]
+    fn a_walk_hands_over_and_visits_everybody() {
+        let star = r#"{"kind": "star"}"#;
+        for kind in [RANDOM, star] {
+            let mut walk = links(kind, 10, Some(LinkPattern::Walk), Sleep::default());
+            let (mut visits, mut before) = ([0_u32; 10], None);
+            for round in 0..20_000 {
+                walk.set(round, true);
+                let now = walk.now();
+                let awake: Vec<usize> = (0..10).filter(|&i| !now.is_asleep(i)).collect();
+                let [holder] = awake[..] else { panic!("{awake:?}") };
+                visits[holder] += 1;
+                match before {
+                    Some(from) if from != holder => {
+                        assert_eq!(now.senders(holder), [from as u32]);
+                        assert_eq!((now.weights(holder), now.own(holder)), (&[1.0][..], 0.0));
+                        assert_eq!(now.messages(), (1, 1));
+                    }
+                    _ => assert_eq!((now.messages(), now.own(holder)), ((0, 0), 1.0)),
+                }
+                before = Some(holder);
+            }
+            // 2,000 each are expected. A leaf of the star keeps the token for ten rounds on average,
+            // so that a deviation is about 190; five of them.
+            assert!(visits.iter().all(|v| (1_000..3_000).contains(v)), "{kind}: {visits:?}");
+            let last = before;
+            walk.set(3, true);
+            walk.set(19_999, true);
+            assert_eq!(
+                (0..10).find(|&i| !walk.now().is_asleep(i)),
+                last,
+                "a function of the round"
+            );
+        }
     }
 
     /// A tenth of all rounds is slept through, in spells of four rounds on average.

@@ -340,12 +340,13 @@ fn references(results: &Results<'_>, p: usize, budgets: &[Option<f64>]) -> Strin
     let mut rows = String::new();
     for (key, label) in wanted {
         let Some(value) = reference(results, p, key) else { continue };
-        let span = budgets.len();
-        let _ = writeln!(
-            rows,
-            "<tr><th scope=\"row\">{label}</th><td colspan=\"{span}\">{}</td><td></td><td></td></tr>",
-            figure(&problem.measure, value)
-        );
+        // Beside the figures without a budget, which these are.
+        let place = budgets.iter().position(Option::is_none).unwrap_or(0);
+        let value = figure(&problem.measure, value);
+        let cell =
+            |k: usize| if k == place { format!("<td>{value}</td>") } else { "<td></td>".into() };
+        let cells: String = (0..budgets.len() + 2).map(cell).collect();
+        let _ = writeln!(rows, "<tr><th scope=\"row\">{label}</th>{cells}</tr>");
     }
     match rows.is_empty() {
         true => rows,

@@ -963,6 +963,20 @@ mod tests {
         assert_eq!(audited(&one, AuditTarget::Mechanism, 10_000).verdict, Verdict::Consistent);
     }
 
+    /// Records that are drawn in secret: what is attacked is the run with its samples, and the claim
+    /// that sampling lowered stands.
+    #[test]
+    fn batches_are_audited_as_they_are_drawn() {
+        let budget = BUDGET.replace("2.0", "8.0");
+        let one = experiment(&budget, "kind = \"dgd\"\nrounds = 15\nstep = 1.0\nbatch = 0.3");
+        for target in [AuditTarget::Agent, AuditTarget::Experiment] {
+            let found = audited(&one, target, 3_000);
+            assert_eq!(found.verdict, Verdict::Consistent, "{target:?}: {found:?}");
+            assert!((found.epsilon_claimed - 8.0).abs() < 1e-2, "{target:?}: {found:?}");
+            assert!(found.epsilon_lower > 0.5, "{target:?}: {found:?}");
+        }
+    }
+
     /// Half of the agents collude and know their own noise: what is left hides a record as claimed.
     /// An audit that leaves them their noise would be blind to a claim that counts it.
     #[test]

@@ -11,6 +11,7 @@ use super::spec::{AlgorithmSpec, ClassWeight, ExperimentSpec, Threshold};
 use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, PrivacySpec};
 use crate::config_error::ConfigError;
 use crate::data::{Encoding, Kind};
+use crate::graph::GraphSpec;
 use crate::privacy::NeighbourRelation;
 use crate::problem::{Constraint, Loss, SiteWeights, WeightRule};
 use crate::protocol::{Capabilities, MixRule, Needs, Scouting};
@@ -606,11 +607,11 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
     ),
     algorithm(
         "batch",
-        "`batch` with a kind other than dgd and diffusion",
+        "`batch` with a kind whose steps are not plain gradients",
         |a| a.algorithm.batch.is_some() && !a.can.batches,
         "batch is not for kind \"{kind}\": it solves local problems, remembers gradients or moves single coordinates, and no theorem says what a record that is drawn \
          for some rounds costs there",
-        "use kind = \"dgd\" or \"diffusion\", or leave batch out",
+        "use kind = \"dgd\", \"diffusion\", \"accelerated\", \"push-sum\" or \"dp-csgp\", or leave batch out",
     ),
     algorithm(
         "batch",
@@ -704,7 +705,7 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
     ),
     algorithm(
         "kind",
-        "links that lead one way, where mixing is no average, with a kind other than push-sum and push-diging",
+        "links that lead one way, where mixing is no average, with a kind that is no push method",
         |a| a.directed && !a.averages && !a.can.directed,
         "kind {kind} needs weights that average, and over these links an agent hears more than it sends, or less",
         "use kind = \"push-sum\" or \"push-diging\", or graph.kind = \"exponential\", or a graph whose links lead both ways",
@@ -715,6 +716,16 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
         |a| a.directed && !a.can.directed && !(a.can.varying && a.can.mixes),
         "kind {kind} needs links that lead both ways: its duals or trackers balance over every edge, or its steps are chosen for such links",
         "use kind = \"push-sum\", \"push-diging\", \"dgd\" or \"diffusion\", or a graph whose links lead both ways",
+    ),
+    algorithm(
+        "kind",
+        "links that are there in some rounds only with dp-csgp",
+        |a| {
+            let changes = matches!(a.spec.graph, GraphSpec::OnePeerExponential {});
+            changes && a.can.directed && !a.can.varying
+        },
+        "kind {kind} sends changes of a copy that whoever hears it keeps, and over these links a neighbour misses most of them",
+        "use kind = \"push-sum\", or graph.kind = \"exponential\"",
     ),
     algorithm(
         "delays",
@@ -732,21 +743,21 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
     ),
     algorithm(
         "kind",
-        "push-sum or push-diging on scouted columns",
+        "a push method on scouted columns",
         |a| a.can.directed && a.scouted(),
         "kind = \"{kind}\" cannot train on scouted columns: its messages carry a weight beside a model",
         ONE_HOT,
     ),
     algorithm(
         "gossip",
-        "`gossip` of push-sum or push-diging",
+        "`gossip` of a push method",
         |a| a.can.directed && a.gossips(),
         "gossip mixes models, and messages of kind {kind} are models only after dividing by their weight",
         "leave gossip out, or use more rounds",
     ),
     algorithm(
         "constraint",
-        "`constraint` with push-sum or push-diging",
+        "`constraint` with a push method",
         |a| a.can.directed && a.constrained(),
         "messages of kind {kind} are models only after dividing by their weight, so that a set of models does not confine them",
         "leave constraint out, or use kind = \"diffusion\"",
@@ -776,8 +787,25 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
         "leave conditions.links out, or use graph.kind = \"one-peer-exponential\"",
     ),
     algorithm(
+        "conditions.links",
+        "`links = \"walk\"` with a kind other than diffusion",
+        |a| a.spec.conditions.links == Some(LinkPattern::Walk) && a.algorithm.protocol.kind() != "diffusion",
+        "a token is handed over and not averaged, and kind {kind} does more with what it hears than to step from it",
+        "use kind = \"diffusion\", or links = \"one-edge\"",
+    ),
+    algorithm(
+        "conditions.links",
+        "`links = \"walk\"` with `asleep` or `loss`",
+        |a| {
+            let c = &a.spec.conditions;
+            c.links == Some(LinkPattern::Walk) && !(c.asleep.is_never() && c.loss.is_never())
+        },
+        "all but one agent sleep while a token walks, and a token that is lost is gone",
+        "leave conditions.asleep and conditions.loss out, or use links = \"one-edge\"",
+    ),
+    algorithm(
         "conditions.asleep",
-        "`asleep` with links that lead one way and a kind other than push-sum and push-diging",
+        "`asleep` with links that lead one way and a kind that is no push method",
         |a| a.directed && !a.spec.conditions.asleep.is_never() && !a.can.directed,
         "without those who sleep, what kind {kind} hears over these links is no average",
         "use kind = \"push-sum\" or \"push-diging\", or a graph whose links lead both ways",

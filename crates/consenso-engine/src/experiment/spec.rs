@@ -137,8 +137,8 @@ pub struct Conditions {
     /// What is claimed is of an agent that never sleeps.
     #[serde(default, skip_serializing_if = "Sleep::is_never")]
     pub asleep: Sleep,
-    /// Which edges of the graph are there in a round: `"matchings"`, `"one-edge"`, `{ chance = 0.3 }`
-    /// or `{ turns = 4 }`. All of them if left out.
+    /// Which edges of the graph are there in a round: `"matchings"`, `"one-edge"`, `"walk"`,
+    /// `{ chance = 0.3 }` or `{ turns = 4 }`. All of them if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkPattern>,
     /// How released vectors are compressed, such as `{ kind = "top-k", keep = 0.1 }`: behind the

@@ -500,6 +500,70 @@ def more_exact_methods():
                           {"rounds": rounds})]
 
 
+def sampled_and_accelerated():
+    """GT-SVRG with the samples that are said, a full gradient in rounds 1 and 4; accelerated descent in phases of three rounds."""
+    w, eta, q = metropolis(), 0.3, 0.5
+    samples = [None, [[0, 2, 5], [1], [0, 1, 2, 3], [], [3, 4, 5]], [[1, 4], [0, 5], [2], [1, 2, 3], [0]], None,
+               [[0, 1, 2], [3, 5], [4], [2], [1, 5]]]
+
+    def sampled(i, x, drawn):
+        """The sum over the sample divided by the expected number of draws, the regulariser whole."""
+        z, y = FEATURES[i][drawn], LABELS[i][drawn]
+        return z.T @ (-y * sigmoid(-y * (z @ x))) / (q * B) + MU * x
+
+    x, tau, v, y, rounds = X.copy(), X.copy(), gradients(X), gradients(X) + NOISE, []
+    for drawn in samples[1:] + [None]:
+        x = w @ (x - eta * y)
+        rounds.append(x)
+        if drawn is None:
+            tau, new = x, gradients(x)
+        else:
+            new = np.array([sampled(i, x[i], np.array(drawn[i], dtype=int)) - sampled(i, tau[i], np.array(drawn[i], dtype=int)) + grad(i, tau[i]) for i in range(N)])
+        # The noise of a message is NOISE in every round: this one's comes in, the last one's goes out.
+        y, v = w @ y + new - v + NOISE - NOISE, new
+    text = "x+ = W (x - eta y); v = g_S(x) - g_S(tau) + grad(tau); y+ = W y + v+ - v + noise+ - noise, y0 = grad(x0) + noise"
+    svrg = case("gt-svrg", text, {"mixing": w, "step": eta, "share": q, "period": 3, "samples": samples, "noise": NOISE, "x": X},
+                {"rounds": rounds})
+    move, ag, rounds, phase = X.copy(), X.copy(), [], 3
+    for k in range(5):
+        place = k % phase + 1
+        alpha = 2 / (place + 1)
+        middle = (1 - alpha) * ag + alpha * move
+        move = w @ (move - place / 2 * eta * gradients(middle) + NOISE)
+        ag = (1 - alpha) * ag + alpha * move
+        rounds.append(ag)
+        if place == phase:
+            move = ag
+    text = "v = (1-a) g + a u; u+ = W (u - k/2 eta grad(v) + noise); g+ = (1-a) g + a u+, a = 2/(k+1), k = 1, 2, 3, 1, 2; u = g after three rounds"
+    return [svrg, case("accelerated", text, {"mixing": w, "step": eta, "phase": phase, "noise": NOISE, "x": X}, {"rounds": rounds})]
+
+
+def private_push():
+    """Push-sum with clipped slopes, and with compressed messages, over links that lead one way."""
+    p, eta, gamma, first, decay, total, cases = pushed(), 0.4, 0.6, 0.8, 4.0, 5, []
+    x, w, rounds, clips = X.copy(), np.ones((N, 1)), [], []
+    for k in range(5):
+        z, clip = x / w, first * decay ** (-k / total)
+        clips.append(clip)
+        slopes = np.array([sum(-y * min(sigmoid(-y * (row @ z[i])), clip) * row for row, y in zip(FEATURES[i], LABELS[i])) / B + MU * z[i]
+                           for i in range(N)])
+        x, w = p @ (x - eta * slopes + NOISE), p @ w
+        rounds.append(x / w)
+    cases.append(case("dyn-d2p", "push-sum with every record's slope at most c, c_k = c_1 rho^(-(k-1)/K)",
+                      {"links": LINKS, "shares": p, "step": eta, "clips": clips, "noise": NOISE, "x": X}, {"rounds": rounds}))
+    for name, compress in [("top-k", lambda v: top_k(v, 2)), ("sign", signs)]:
+        x, w, copy, rounds = X.copy(), np.ones((N, 1)), X.copy(), []
+        for _ in range(4):
+            half = x - eta * gradients(x / w) + NOISE
+            copy = copy + compress(half - copy)
+            x = half + gamma * (p @ copy - copy)
+            w = w + gamma * (p @ w - w)
+            rounds.append(x / w)
+        cases.append(case(f"dp-csgp-{name}", "h = x - eta grad(x/w) + noise; c+ = c + C(h - c); x+ = h + gamma (P c+ - c+); w+ = w + gamma (P w - w), c0 = x0",
+                          {"links": LINKS, "shares": p, "step": eta, "consensus_step": gamma, "noise": NOISE, "x": X}, {"rounds": rounds}))
+    return cases
+
+
 def coordinate_descent():
     """Every agent changes the same coordinate a round: at v = W x, all others held."""
     w, eta, order, x = metropolis(), 0.9, [2, 0, 3, 1, 1, 3], X.copy()
@@ -607,7 +671,7 @@ def rows(value, indent=0):
 
 
 def main():
-    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + exact_methods() + directed_methods() + compressed_methods() + more_exact_methods() + coordinate_descent() + private_baselines()
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + exact_methods() + directed_methods() + compressed_methods() + more_exact_methods() + sampled_and_accelerated() + private_push() + coordinate_descent() + private_baselines()
     for entry in cases:
         if "next_duals" in entry["outputs"]:
             assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]

@@ -13,10 +13,11 @@ use consenso_engine::gate::{Batches, Noise, Round, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
-    Admm, Aggregation, AtcTracking, AugDgm, Choco, Compressor, ConsensusAdmm, CoordinateDescent,
-    Decor, Dgd, Diffusion, Dlm, DualVariablePerturbation, ExactDiffusion, Extra, GradientDescent,
-    GradientTracking, KINDS, Lead, Led, MixRule, Muffliato, NeighbourhoodDescent, Nids, Order,
-    OutputAdmm, Pdop, PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
+    Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, Compressor, ConsensusAdmm,
+    CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DpCsgp, DualVariablePerturbation, DynD2p,
+    ExactDiffusion, Extra, GradientDescent, GradientTracking, GtSvrg, KINDS, Lead, Led, MixRule,
+    Muffliato, NeighbourhoodDescent, Nids, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
+    ProxSkip, PushDiging, PushSum, Schedule,
 };
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
@@ -195,6 +196,10 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
             probability: Some(0.5),
             ..ProxSkip::default()
         }),
+        Arc::new(GtSvrg { step: Some(0.2), share: 0.3, period: Some(3) }),
+        Arc::new(Accelerated { step: Some(0.3), phase: Some(4) }),
+        Arc::new(DynD2p::new(Schedule::power(0.9), 1.0, 3.0, 7)),
+        Arc::new(DpCsgp { step: step(), consensus_step: Some(0.4), ..DpCsgp::default() }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
         Arc::new(PenaltyPerturbation {
             penalty: Some(Schedule::geometric(0.4, 1.1)),

@@ -57,7 +57,8 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
         degrees: (1, AGENTS - 1),
         complete: graph.is_complete(),
         rounds,
-        private: true,
+        // gt-svrg is refused where records are private.
+        private: kind != "gt-svrg",
         budget: None,
     };
     let configured = protocol.configure().expect("it has parameters");

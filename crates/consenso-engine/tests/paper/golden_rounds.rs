@@ -6,11 +6,11 @@ use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::central_optimum;
 use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso_engine::protocol::{
-    Admm, Aggregation, AtcTracking, AugDgm, Choco, Common, Compressor, ConsensusAdmm,
-    CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DualVariablePerturbation, ExactDiffusion, Extra,
-    GradientDescent, GradientTracking, Lead, Led, Memory, Muffliato, NeighbourhoodDescent, Nids,
-    Order, OutputAdmm, Partial, Pdop, PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum,
-    Response, Schedule, View, Weights,
+    Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, Common, Compressor, ConsensusAdmm,
+    CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DpCsgp, DualVariablePerturbation, DynD2p,
+    ExactDiffusion, Extra, GradientDescent, GradientTracking, GtSvrg, Lead, Led, Memory, Muffliato,
+    NeighbourhoodDescent, Nids, Order, OutputAdmm, Partial, Pdop, PenaltyPerturbation, Protocol,
+    ProxSkip, PushDiging, PushSum, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -471,7 +471,18 @@ fn exact_methods_for_four_rounds() {
     // Coins are drawn from a seed: one is looked for whose coins fall as the golden ones do.
     let falls = |seed: &u64| (1..=4).map(|k| proxskip(*seed).steps(k)).eq([2, 1, 3, 1]);
     let coins = (0..10_000).find(falls).expect("a seed with these coins");
-    let cases: [(&str, &dyn Protocol); 17] = [
+    let dyn_d2p = DynD2p::new(Schedule::Constant(0.4), 0.8, 4.0, 5);
+    let csgp = |compression| DpCsgp {
+        step: step.map(Schedule::Constant),
+        consensus_step: Some(0.6),
+        compression,
+        keep: 0.5,
+    };
+    let cases: [(&str, &dyn Protocol); 21] = [
+        ("accelerated", &Accelerated { step: alpha, phase: Some(3) }),
+        ("dyn-d2p", &dyn_d2p),
+        ("dp-csgp-top-k", &csgp(Compressor::TopK)),
+        ("dp-csgp-sign", &csgp(Compressor::Sign)),
         ("diffusion", &diffusion),
         ("exact-diffusion", &ExactDiffusion { step: alpha }),
         ("nids", &Nids { step: alpha }),
@@ -503,6 +514,36 @@ fn exact_methods_for_four_rounds() {
             }
             assert_close(&models, &block(want), 10.0 * TOLERANCE, name);
         }
+    }
+}
+
+/// Samples are drawn from coins: for every agent and round one is looked for that draws as the golden
+/// script does.
+#[test]
+fn gt_svrg_for_five_rounds() {
+    let svrg = GtSvrg { step: Some(0.3), share: 0.5, period: Some(3) };
+    let document = document();
+    let case = document["cases"].as_array().expect("cases");
+    let case = case.iter().find(|c| c["name"] == "gt-svrg").expect("its case");
+    let (mut table, noise) = (Table::new(case, &svrg), block(&case["inputs"]["noise"]));
+    let samples = case["inputs"]["samples"].as_array().expect("samples");
+    let rounds = case["outputs"]["rounds"].as_array().expect("rounds");
+    for (sample, want) in samples.iter().zip(rounds) {
+        for (agent, memory) in table.memory.iter_mut().enumerate() {
+            let Some(of_all) = sample.as_array() else { continue };
+            let drawn: Vec<usize> =
+                vector(&of_all[agent]).iter().map(|&row| row as usize).collect();
+            let coins = (1..100_000).map(|k| f64::from(k) / 1e5);
+            let coin = coins.into_iter().find(|&coin| svrg.sample(coin, 6) == drawn);
+            let tossing = svrg.parts().tossing.expect("it tosses");
+            tossing.toss(&[coin.expect("a coin")], &mut memory[..16]);
+        }
+        table.play(&svrg, &[0.0; 20], &noise);
+        let mut models = [0.0; 20];
+        for (agent, model) in models.chunks_exact_mut(4).enumerate() {
+            svrg.model(&table.view(agent), &table.memory[agent], model);
+        }
+        assert_close(&models, &block(want), 10.0 * TOLERANCE, "gt-svrg");
     }
 }
 
@@ -660,6 +701,10 @@ fn every_algorithm_has_a_golden_round() {
         "lead",
         "aug-dgm",
         "proxskip",
+        "gt-svrg",
+        "accelerated",
+        "dyn-d2p",
+        "dp-csgp",
         "consensus-admm",
         "pp",
         "dvp",

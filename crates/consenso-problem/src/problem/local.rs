@@ -198,6 +198,25 @@ impl LocalObjective {
         }
     }
 
+    /// [`Self::data_gradient`] with no record's part longer than `share` (up to 1) of what its bound
+    /// allows: the slope is clipped there where the loss has one that can be, and elsewhere the
+    /// whole is multiplied by `share`. Either way one record moves it by `share` times what it moves
+    /// the gradient.
+    #[doc(hidden)]
+    pub fn clipped_gradient(&self, share: f64, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+        let clipped = self.mean_loss().and_then(|f| {
+            let loss = f.objective.loss.with_share_of_slopes(share)?;
+            Some(MeanLoss { objective: Objective { loss, ..f.objective }, ..f.clone() })
+        });
+        match clipped {
+            Some(f) => Self::Records(f).data_gradient(x, out, work),
+            None => {
+                self.data_gradient(x, out, work);
+                out.iter_mut().for_each(|g| *g *= share);
+            }
+        }
+    }
+
     /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at
     /// all: rows kept as their non-zeros may have none of the coordinates.
     #[doc(hidden)]
@@ -389,6 +408,58 @@ mod tests {
         }
         let costs = Costs::new(vec![2.0], vec![-6.0], vec![[-9.0, 9.0]]);
         assert!(LocalObjective::from_costs(costs).of_some(&[0], 1.0).is_none());
+    }
+
+    /// Whatever the loss, one record's part is at most the share of the longest it may have; and a
+    /// clip leaves alone what is shorter.
+    #[test]
+    fn a_clipped_gradient_moves_by_a_share_of_what_a_gradient_moves_by() {
+        let mut work = Workspace::default();
+        let losses = [
+            (Loss::Logistic, 1.0),
+            (Loss::ClippedLogistic { clip: 0.5 }, 0.5),
+            (Loss::WeightedLogistic { clip: 0.8, negative: 0.5, positive: 3.0 }, 2.4),
+            (Loss::Ridge { clip: 2.0 }, 2.0),
+            (Loss::Huber { delta: 1.5 }, 1.5),
+            (Loss::SquaredHinge { clip: 1.0 }, 1.0),
+            (Loss::WeightedSquaredHinge { clip: 0.7, negative: 2.0, positive: 1.0 }, 1.4),
+            (Loss::Poisson { clip: 4.0, most: 4.0 }, 4.0),
+            (Loss::Probit { clip: 2.0 }, 2.0),
+            (Loss::Softmax { classes: 2 }, 2f64.sqrt()),
+        ];
+        for (loss, most) in losses {
+            let objective = Objective { loss, regularization: 0.1 };
+            let mut long = false;
+            for label in [-1.0, 0.0, 1.0] {
+                if (loss.is_binary() && label == 0.0) || (loss.outputs() == 2 && label < 0.0) {
+                    continue;
+                }
+                let mut records = Records::with_capacity(1, 1);
+                records.push(&[1.0], label);
+                let local = LocalObjective::new(objective, records);
+                for x in [-50.0, -3.0, -0.1, 0.0, 0.4, 2.0, 50.0] {
+                    let x = vec![x; local.dim()];
+                    let (mut whole, mut clipped) = (x.clone(), x.clone());
+                    local.data_gradient(&x, &mut whole, &mut work);
+                    for share in [1.0, 0.7, 0.1] {
+                        local.clipped_gradient(share, &x, &mut clipped, &mut work);
+                        let length = kernel::norm(&clipped);
+                        let bound = share * most;
+                        assert!(length <= bound * (1.0 + 1e-12), "{loss:?}: {length} of {bound}");
+                        assert!(share < 1.0 || clipped == whole, "{loss:?}");
+                        long |= length >= 0.999 * bound;
+                        let clips = loss.with_share_of_slopes(share).is_some();
+                        if clips
+                            && kernel::norm(&whole)
+                                <= share * loss.weight(label) * most / loss.heaviest()
+                        {
+                            assert!((clipped[0] - whole[0]).abs() < 1e-12, "{loss:?}: {clipped:?}");
+                        }
+                    }
+                }
+            }
+            assert!(long || loss.outputs() > 1, "{loss:?} never reaches its bound");
+        }
     }
 
     /// A log may show how many records there are, and nothing of them.

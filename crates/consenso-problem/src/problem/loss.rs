@@ -601,6 +601,27 @@ impl Loss {
         }
     }
 
+    /// The loss with its slopes clipped at `share` (above 0 and up to 1) of the largest they may have
+    /// now; `None` where there is no largest, or no clip that is the same on both sides.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_share_of_slopes(self, share: f64) -> Option<Self> {
+        let finite = |clip: f64| clip.is_finite().then_some(clip * share);
+        match self {
+            _ if share >= 1.0 => Some(self),
+            Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. } => {
+                self.largest_slope().map(|most| self.with_slopes_up_to(most * share))
+            }
+            Self::Ridge { clip } => finite(clip).map(|clip| Self::Ridge { clip }),
+            Self::Huber { delta } => finite(delta).map(|delta| Self::Huber { delta }),
+            Self::SquaredHinge { clip } => finite(clip).map(|clip| Self::SquaredHinge { clip }),
+            Self::WeightedSquaredHinge { clip, negative, positive } => {
+                finite(clip).map(|clip| Self::WeightedSquaredHinge { clip, negative, positive })
+            }
+            _ => None,
+        }
+    }
+
     /// The largest slope of a logistic loss before it is weighted; `None` for other losses.
     #[doc(hidden)]
     pub fn largest_slope(&self) -> Option<f64> {

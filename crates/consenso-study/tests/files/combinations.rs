@@ -111,6 +111,7 @@ fn choices() -> Vec<Choice> {
         with("drop_outs = 1"),
         with("colluders = 1"),
         with("range = 1000.0"),
+        with("batch = 0.2"),
         with("step = 0.1"),
         with("rounds = 5"),
     ];
@@ -120,6 +121,10 @@ fn choices() -> Vec<Choice> {
         Choice {
             tables: "[conditions]\nlinks = \"matchings\"\n",
             ..choice("conditions.links = \"matchings\"")
+        },
+        Choice {
+            tables: "[conditions]\nlinks = \"walk\"\n",
+            ..choice("conditions.links = \"walk\"")
         },
         Choice {
             tables: "[conditions]\ncompression = { kind = \"sign\" }\n",

@@ -211,6 +211,74 @@ fn tracking_is_exact_over_matchings() {
     assert!(gap < 1e-9, "{gap}");
 }
 
+/// Samples with a full gradient now and then are exact; so is acceleration where all agents have one
+/// model, and it needs far fewer rounds than descent with the same step.
+#[test]
+fn sampled_and_accelerated_methods_reach_the_optimum() {
+    let ring = "[graph]\nkind = \"ring\"\n";
+    let kinds = ["gt-svrg rounds = 4000", "gt-svrg rounds = 4000, share = 0.3, period = 5"];
+    let sampled = ran(&file(&format!("{CURVED}{ring}"), &kinds));
+    for a in &sampled.record.algorithms {
+        assert!(a.optimum_gap < 1e-9, "{}: {}", a.label, a.optimum_gap);
+    }
+    assert_ne!(sampled.models[0].agents, sampled.models[1].agents);
+    let complete = "[objective]\nregularization = 1e-4\n[graph]\nkind = \"complete\"\n";
+    let kinds = ["accelerated rounds = 120", "diffusion rounds = 120"];
+    let fast = ran(&file(complete, &kinds));
+    let [accelerated, descent] = &fast.record.algorithms[..] else { panic!("two algorithms") };
+    let (fast, slow) = (accelerated.optimum_gap, descent.optimum_gap);
+    assert!(fast < 0.1 * slow, "{fast} of {slow}");
+    // Nobody's records are private in gt-svrg, and that is said.
+    let refused = checked(&file(&format!("{ring}{BUDGET}"), &["gt-svrg"])).unwrap_err();
+    assert!(refused.message.contains("train without privacy"), "{}", refused.message);
+}
+
+/// Budgets are kept by what shrinks, what is compressed and what is accelerated, over links that lead
+/// one way where that is what they are for, and with samples drawn in secret.
+#[test]
+fn private_methods_of_the_board_keep_their_budgets() {
+    let one_way = ["dyn-d2p", "dp-csgp", "push-sum batch = 0.2", "dp-csgp batch = 0.2"];
+    let ring = "[graph]\nkind = \"ring\"\n";
+    let both_ways =
+        ["accelerated", "accelerated batch = 0.2", "dyn-d2p budget_growth = 1.0, clip_decay = 8.0"];
+    for (graph, kinds) in [(ONE_WAY, &one_way[..]), (ring, &both_ways[..])] {
+        let private = ran(&file(&format!("{graph}{BUDGET}"), kinds));
+        let zero = private.record.baselines.zero_model.objective;
+        for a in &private.record.algorithms {
+            let claim = a.epsilon.as_ref().unwrap().claim;
+            assert!(claim <= 4.0 && claim > 3.9, "{}: {claim}", a.label);
+            assert!(!a.diverged && a.agents_stopped == 0.0, "{}", a.label);
+            assert!(a.objective < zero, "{}: {} of {zero}", a.label, a.objective);
+        }
+    }
+    // Messages of one of four numbers with its place (66 bits), and the weight.
+    let sent =
+        ran(&file(&format!("{ONE_WAY}[conditions]\nlatency_ms = 1.0\n"), &["dp-csgp rounds = 5"]));
+    let traffic = sent.record.algorithms[0].traffic.unwrap();
+    assert_eq!(traffic.bytes, traffic.messages * 17.0);
+    let exponential = "[graph]\nkind = \"one-peer-exponential\"\n";
+    let refused = checked(&file(exponential, &["dp-csgp"])).unwrap_err();
+    assert!(refused.help.unwrap().contains("push-sum"), "{}", refused.message);
+}
+
+/// A token that walks learns what gossip learns, with one message a round.
+#[test]
+fn a_token_walks_among_agents_that_sleep() {
+    let tables = "[graph]\nkind = \"ring\"\n[conditions]\nlinks = \"walk\"\nlatency_ms = 1.0\n";
+    let text = file(&format!("{CURVED}{tables}"), &["diffusion rounds = 800, step = 0.2"]);
+    let walked = ran(&text);
+    assert_eq!(walked.models, ran(&text).models, "a function of the seed");
+    let a = &walked.record.algorithms[0];
+    let all = walked.record.baselines.zero_model.objective - (a.objective - a.optimum_gap);
+    assert!(a.optimum_gap < 0.2 * all, "{} of {all}", a.optimum_gap);
+    // On a ring of equal degrees the token never stays: one message a round.
+    assert_eq!(a.traffic.unwrap().messages, 800.0);
+    let refused =
+        |tables: &str, kind: &str| checked(&file(tables, &[kind])).unwrap_err().help.unwrap();
+    assert!(refused(tables, "dgd").contains("diffusion"));
+    assert!(refused(&format!("{tables}asleep = 0.1\n"), "diffusion").contains("one-edge"));
+}
+
 /// Eight agents on a ring send sixteen vectors of four numbers in a round.
 #[test]
 fn messages_bytes_and_seconds_stand_beside_rounds() {
