@@ -15,8 +15,8 @@ fn metropolis_weights_are_those_of_the_golden_rounds() {
         cases.iter().map(|case| &case["inputs"]["mixing"]).filter(|m| !m.is_null()).collect();
     assert_eq!(
         mixing.len(),
-        24,
-        "dgd, decor, muffliato, extra, gradient-tracking, eleven exact methods, four compressed ones, rcd, rcd-block, pdop and pdop-ball"
+        26,
+        "dgd, decor, muffliato, extra, gradient-tracking, eleven exact methods, four compressed ones, gt-svrg, accelerated, rcd, rcd-block, pdop and pdop-ball"
     );
     for matrix in mixing {
         let matrix: Vec<Vec<f64>> = serde_json::from_value(matrix.clone()).unwrap();

@@ -16,6 +16,7 @@ mod random;
 mod spec;
 pub mod spectrum;
 mod topology;
+mod tree;
 
 pub use directed::{Arcs, Directed};
 pub use edge_list::EdgeProblem;
@@ -23,6 +24,8 @@ pub use error::GraphError;
 pub use mixing::Mixing;
 pub use spec::GraphSpec;
 pub use spectrum::{Estimate, LaplacianSpectrum};
+#[doc(hidden)]
+pub use tree::Tree;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -81,12 +81,11 @@ mod rules;
 mod sums;
 mod times;
 mod training;
-mod tree;
 
 use super::Pairwise;
 use crate::config_error::ConfigError;
 use crate::data::RawLayout;
-use crate::graph::Graph;
+use crate::graph::{Graph, Tree};
 use crate::kernel;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss};
@@ -95,7 +94,6 @@ pub use compared::Compared;
 use histograms::Weights;
 use std::sync::Arc;
 pub use training::loss_under;
-use tree::{Tree, TreePosition};
 
 /// Vectors of a message's length that an agent remembers: two sums and its state.
 pub(crate) const MEMORY: usize = 6;
@@ -244,6 +242,22 @@ struct State<'a> {
     between: &'a mut [f64],
     /// Predictions beside outcomes, where that is asked for.
     compared: &'a mut [f64],
+}
+
+/// Where an agent stands in the tree.
+#[derive(Clone, Debug)]
+struct TreePosition {
+    agent: usize,
+    /// The numbers of its neighbours.
+    neighbours: Vec<usize>,
+    /// Its children's places among its neighbours, with their numbers.
+    children: Vec<(usize, usize)>,
+    /// Its parent's place among its neighbours.
+    parent: Option<usize>,
+    height: u32,
+    depth: u32,
+    /// The height of the whole tree.
+    tree: u32,
 }
 
 /// The algorithm, before or after it knows whose it is.

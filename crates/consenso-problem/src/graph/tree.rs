@@ -1,33 +1,24 @@
 //! The tree along which sums travel where not everybody hears everybody.
 
-use crate::graph::Graph;
-
-/// Where an agent stands in the tree.
-#[derive(Clone, Debug)]
-pub(super) struct TreePosition {
-    pub(super) agent: usize,
-    /// The numbers of its neighbours.
-    pub(super) neighbours: Vec<usize>,
-    /// Its children's places among its neighbours, with their numbers.
-    pub(super) children: Vec<(usize, usize)>,
-    /// Its parent's place among its neighbours.
-    pub(super) parent: Option<usize>,
-    pub(super) height: u32,
-    pub(super) depth: u32,
-    /// The height of the whole tree.
-    pub(super) tree: u32,
-}
+use super::Graph;
 
 /// A breadth-first tree from a vertex of least eccentricity: parent (itself at the root), depth and
 /// height of everybody.
-pub(super) struct Tree {
-    pub(super) parent: Vec<usize>,
-    pub(super) depth: Vec<u32>,
-    pub(super) height: Vec<u32>,
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// By agent; the root is its own.
+    pub parent: Vec<usize>,
+    /// Edges between an agent and the root.
+    pub depth: Vec<u32>,
+    /// Edges between an agent and the farthest one below it.
+    pub height: Vec<u32>,
 }
 
 impl Tree {
-    pub(super) fn of(graph: &Graph) -> Self {
+    /// The tree of a graph; the first of those that are equally low.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
         let search = |root: usize| {
             let mut parent = vec![usize::MAX; graph.agents()];
             let mut depth = vec![0; graph.agents()];
@@ -60,7 +51,9 @@ impl Tree {
         Self { parent, depth, height }
     }
 
-    pub(super) fn height(&self) -> u32 {
+    /// The height of the whole tree.
+    #[must_use]
+    pub fn height(&self) -> u32 {
         self.height.iter().copied().max().unwrap_or(0)
     }
 }
