@@ -29,8 +29,8 @@ dp.enable_features("contrib")
 CONSENSO, ROOT, PLACE = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 DRAWS = int(sys.argv[4]) if len(sys.argv) > 4 else 200
 DELTA = 1e-6
-# Mean and standard deviation of ages in the United States' working population and among patients
-# with chest pain, and of simulated times, by their range.
+# What is told to `plan`: means and standard deviations near those of the records (ages of Adult, of
+# the heart study, simulated times), by their range.
 KNOWN = {(17, 90): (39, 13), (20, 90): (54, 9), (0, 12): (4.5, 3.5)}
 DATA = ROOT / "crates" / "consenso-study" / "data"
 

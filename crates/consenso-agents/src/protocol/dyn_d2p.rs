@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 /// families whose slopes are not symmetric) the gradient is multiplied by c_k, which shortens it as
 /// much. The budgets μ_k² add up to that of the run, whatever the rules are.
 ///
-/// Its authors clip the gradient's length instead of the slope, which is the same for rows of
-/// length one, and let constants be chosen by trial.
+/// By their abstract, which is all that was read, its authors let the clip follow how far gradients
+/// have converged; here it follows a fixed public rule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynD2p {
