@@ -80,11 +80,7 @@ fn hash(line: &str) -> String {
 /// What the file system says, or a line that does not follow the one before.
 pub fn read(folder: &Path) -> Result<Vec<Decision>, NodeError> {
     let path = folder.join(FILE);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(NodeError::System { what: path.display().to_string(), cause }),
-    };
+    let text = String::from_utf8_lossy(&whole_lines(&path)?).into_owned();
     let mut all: Vec<Decision> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let before = all.last().map_or_else(|| hash(""), |d| d.hash.clone());
@@ -101,6 +97,19 @@ pub fn read(folder: &Path) -> Result<Vec<Decision>, NodeError> {
         all.push(read);
     }
     Ok(all)
+}
+
+/// What the file holds up to its last end of a line: a line that was cut off when the machine went
+/// down was never acted upon.
+fn whole_lines(path: &Path) -> Result<Vec<u8>, NodeError> {
+    let mut bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(NodeError::System { what: path.display().to_string(), cause }),
+    };
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    bytes.truncate(end);
+    Ok(bytes)
 }
 
 /// The decision by which a site answers the questions of the study in its folder, if there is one
@@ -130,6 +139,7 @@ pub fn write(folder: &Path, mut decision: Decision) -> Result<Decision, NodeErro
     let line = serde_json::to_string(&decision).map_err(|e| failed(e.into()))?;
     let mut file =
         OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(failed)?;
+    file.set_len(whole_lines(&path)?.len() as u64).map_err(failed)?;
     file.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
@@ -180,6 +190,27 @@ mod tests {
         let (_, rest) = text.split_once('\n').unwrap();
         std::fs::write(&path, rest).unwrap();
         assert!(read(&folder).unwrap_err().to_string().contains("line 1 does not follow"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A machine that goes down while a decision is written does not keep a site from deciding.
+    #[test]
+    fn a_decision_that_was_cut_off_does_not_end_a_site() {
+        let folder = std::env::temp_dir().join(format!("consenso-cut-off-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let first = write(&folder, decision("a", Verdict::Accepted)).unwrap();
+        write(&folder, decision("ä", Verdict::Accepted)).unwrap();
+        let path = folder.join(FILE);
+        let bytes = std::fs::read(&path).unwrap();
+        let line = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for end in line..bytes.len() {
+            std::fs::write(&path, &bytes[..end]).unwrap();
+            assert_eq!(read(&folder).unwrap(), std::slice::from_ref(&first), "{end}");
+        }
+        write(&folder, decision("b", Verdict::Refused)).unwrap();
+        let studies: Vec<String> = read(&folder).unwrap().into_iter().map(|d| d.study).collect();
+        assert_eq!(studies, ["a", "b"]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
