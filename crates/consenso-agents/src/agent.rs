@@ -250,20 +250,20 @@ impl Player {
         self.stopped
     }
 
-    /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to
+    /// Takes in everybody's releases of round `neighbourhood.round` and writes this agent's next message to
     /// `out`.
     pub fn play<'a>(
         &mut self,
-        seat: &NeighbourView<'_>,
+        neighbourhood: &NeighbourView<'_>,
         draft: &mut DraftScratch,
         out: &'a mut [f64],
     ) -> Release<'a> {
-        self.absorb(seat);
+        self.absorb(neighbourhood);
         let Self {
             local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, ..
         } = self;
-        let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
-        let next = seat.round + 1;
+        let view = view(neighbourhood, &**protocol, local, gate).with_mixing(*mixing);
+        let next = neighbourhood.round + 1;
         if next > timetable.rounds {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
             let first = next == timetable.rounds + 1;
@@ -288,33 +288,33 @@ impl Player {
     /// Sleeps through a round: nothing is taken in, and the last release stands. The round is charged
     /// as if it had used the records, for an account counts rounds without a gap: what is claimed
     /// is of an agent that never sleeps.
-    pub(crate) fn sleep(&mut self, seat: &NeighbourView<'_>, out: &mut [f64]) {
-        let (width, next) = (self.width(), seat.round + 1);
-        out.copy_from_slice(&seat.rows[seat.me as usize * width..][..width]);
+    pub(crate) fn sleep(&mut self, neighbourhood: &NeighbourView<'_>, out: &mut [f64]) {
+        let (width, next) = (self.width(), neighbourhood.round + 1);
+        out.copy_from_slice(&neighbourhood.rows[neighbourhood.me as usize * width..][..width]);
         if next <= self.timetable.rounds && self.stopped.is_none() {
             self.stopped = self.gate.rest(next).map(|reason| (next, reason));
         }
     }
 
-    /// Makes the next vector of a secret-shared exchange and splits it: `seat` holds the mean that the last one revealed, the
+    /// Makes the next vector of a secret-shared exchange and splits it: `neighbourhood` holds the mean that the last one revealed, the
     /// next vector goes to `own` and stays here, its shares go to `words`.
     ///
     /// # Errors
     /// A vector that does not fit the code; nothing is shared then.
     pub fn share<'a>(
         &mut self,
-        seat: &NeighbourView<'_>,
+        neighbourhood: &NeighbourView<'_>,
         draft: &mut DraftScratch,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
-        let round = seat.round + 1;
-        let charge = self.next_steps(seat, draft, code, own, round, false)?;
+        let round = neighbourhood.round + 1;
+        let charge = self.next_steps(neighbourhood, draft, code, own, round, false)?;
         Ok(self.gate.split(round, charge, draft, words))
     }
 
-    /// Makes the next vector of masked sums and masks it, under a label whose round follows `seat`'s. `again` says that a
+    /// Makes the next vector of masked sums and masks it, under a label whose round follows `neighbourhood`'s. `again` says that a
     /// vector of this round was made before, under another label.
     ///
     /// # Errors
@@ -325,7 +325,7 @@ impl Player {
     )]
     pub(crate) fn mask<'a>(
         &mut self,
-        seat: &NeighbourView<'_>,
+        neighbourhood: &NeighbourView<'_>,
         label: &Label,
         again: bool,
         draft: &mut DraftScratch,
@@ -333,13 +333,13 @@ impl Player {
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<Masked<'a>, ShareError> {
-        let charge = self.next_steps(seat, draft, code, own, label.charge(), again)?;
+        let charge = self.next_steps(neighbourhood, draft, code, own, label.charge(), again)?;
         self.gate.mask(label, charge, draft, words)
     }
 
     fn next_steps(
         &mut self,
-        seat: &NeighbourView<'_>,
+        neighbourhood: &NeighbourView<'_>,
         draft: &mut DraftScratch,
         code: &FixedPoint,
         own: &mut [f64],
@@ -347,11 +347,11 @@ impl Player {
         again: bool,
     ) -> Result<Charge, ShareError> {
         if !again {
-            self.absorb(seat);
+            self.absorb(neighbourhood);
         }
         let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
-        let view = view(seat, &**protocol, local, gate);
-        let next = seat.round + 1;
+        let view = view(neighbourhood, &**protocol, local, gate);
+        let next = neighbourhood.round + 1;
         // An agent whose part of the noise hides others goes on adding it, whatever stopped it: the
         // gate knows when nobody uses a record any more.
         let idle = stopped.is_some() && !gate.adds_part();
@@ -366,9 +366,9 @@ impl Player {
         Ok(charge)
     }
 
-    /// Takes in what the round of `seat` revealed, without a vector of the next.
-    pub(crate) fn take_in(&mut self, seat: &NeighbourView<'_>) {
-        self.absorb(seat);
+    /// Takes in what the round of `neighbourhood` revealed, without a vector of the next.
+    pub(crate) fn take_in(&mut self, neighbourhood: &NeighbourView<'_>) {
+        self.absorb(neighbourhood);
     }
 
     /// Takes in the secret of an edge.
@@ -387,11 +387,12 @@ impl Player {
     }
 
     /// Takes in the last exchange and gives the agent's model.
-    pub fn finish(&mut self, seat: &NeighbourView<'_>) -> Vec<f64> {
-        self.absorb(seat);
-        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+    pub fn finish(&mut self, neighbourhood: &NeighbourView<'_>) -> Vec<f64> {
+        self.absorb(neighbourhood);
+        let view =
+            view(neighbourhood, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         let mut model = vec![0.0; self.local.dim()];
-        if seat.round > self.timetable.rounds {
+        if neighbourhood.round > self.timetable.rounds {
             view.mix_from(0, &mut model);
             self.gate.constraint().project(&mut model);
         } else if self.tail_rounds > 0 {
@@ -403,8 +404,9 @@ impl Player {
     }
 
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
-    pub fn current_model(&self, seat: &NeighbourView<'_>, model: &mut [f64]) {
-        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+    pub fn current_model(&self, neighbourhood: &NeighbourView<'_>, model: &mut [f64]) {
+        let view =
+            view(neighbourhood, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         self.protocol.model(&view, self.public_memory(&view), model);
     }
 
@@ -434,14 +436,15 @@ impl Player {
         (norm > most).then(|| format!("its length {norm:.4} is beyond {most:.4}"))
     }
 
-    fn absorb(&mut self, seat: &NeighbourView<'_>) {
-        if seat.round == 0 || seat.round > self.timetable.rounds {
+    fn absorb(&mut self, neighbourhood: &NeighbourView<'_>) {
+        if neighbourhood.round == 0 || neighbourhood.round > self.timetable.rounds {
             return;
         }
-        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+        let view =
+            view(neighbourhood, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         let public = self.protocol.memory() * view.dim();
         self.protocol.absorb(&view, &mut self.memory[..public]);
-        if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
+        if !self.tail.is_empty() && neighbourhood.round >= self.timetable.tail_from {
             self.tail_rounds += 1;
             let weight = 1.0 / f64::from(self.tail_rounds);
             // Where a message carries a weight, its numbers are a model only after dividing by it.
@@ -461,23 +464,23 @@ impl Player {
 }
 
 fn view<'a>(
-    seat: &NeighbourView<'a>,
+    neighbourhood: &NeighbourView<'a>,
     protocol: &dyn Protocol,
     local: &LocalObjective,
     gate: &Gate,
 ) -> View<'a> {
     View::new(
-        seat.rows,
+        neighbourhood.rows,
         protocol.width(local.dim()),
-        seat.me,
-        seat.neighbours,
-        seat.place,
-        seat.weights,
-        seat.round,
+        neighbourhood.me,
+        neighbourhood.neighbours,
+        neighbourhood.place,
+        neighbourhood.weights,
+        neighbourhood.round,
     )
     .with_regularization(local.regularization())
     .with_constraint(*gate.constraint())
-    .with_common(seat.common)
+    .with_common(neighbourhood.common)
 }
 
 /// One vector on its way to a neighbour.

@@ -191,7 +191,7 @@ use site::{check, of_site};
 #[cfg(feature = "network")]
 mod site {
     use super::{Made, Path};
-    use crate::studies::{self, Sealed};
+    use crate::studies::{self, SignedText};
     use crate::{Failure, node, table};
     use anyhow::{Context as _, anyhow};
     use consenso_node::frame::{Hex, sha256};
@@ -226,13 +226,13 @@ mod site {
             "ledger": { "rows": rows.len(), "head": head }, "pin": pin, "key": Hex(&key).to_string(),
             "statement": statement,
         });
-        let sealed = studies::seal(&identity, PURPOSE, &signed)?;
+        let sealed = studies::signature(&identity, PURPOSE, &signed)?;
         // As whoever checks it reads it, so that it is the same page to the last digit.
         let signed: Value =
             serde_json::from_str(&sealed.text).map_err(|e| Failure::Run(e.into()))?;
         let page = page(&signed, &sealed).context("the statement reads back")?;
         let signature = json!({
-            "scheme": sealed.seal.scheme, "signature": Hex(&sealed.seal.signature).to_string(),
+            "scheme": sealed.signature.scheme, "signature": Hex(&sealed.signature.bytes).to_string(),
             "signed": sealed.text,
         });
         Ok(Made { statement, page, signature })
@@ -313,7 +313,7 @@ mod site {
             .collect()
     }
 
-    fn page(signed: &Value, sealed: &Sealed) -> Option<String> {
+    fn page(signed: &Value, sealed: &SignedText) -> Option<String> {
         let statement: Statement = serde_json::from_value(signed["statement"].clone()).ok()?;
         let of = |value: &Value| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -329,8 +329,8 @@ mod site {
             rows = of(&signed["ledger"]["rows"]),
             head = of(&signed["ledger"]["head"]),
             pin = of(&signed["pin"]),
-            scheme = sealed.seal.scheme,
-            signature = Hex(&sealed.seal.signature),
+            scheme = sealed.signature.scheme,
+            signature = Hex(&sealed.signature.bytes),
             text = sealed.text,
         );
         Some(statement::html(&statement, &foot))

@@ -7,7 +7,7 @@ use consenso_engine::privacy::Claim;
 use consenso_node::frame::{Hex, sha256, unhex};
 use consenso_node::identity::{self, Identity};
 use consenso_node::receipts::{self, Owner};
-use consenso_node::release_signature::{self, ReleaseSignature, Sealer};
+use consenso_node::release_signature::{self, ReleaseSignature, ReleaseSigner};
 use consenso_node::store::{Row, Store};
 use consenso_node::{Folder, agreement, books, claim, clock, studies};
 use consenso_study::report::escape;
@@ -167,7 +167,7 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
         "budget": books::standing(&rows), "studies": audited, "decisions": decisions,
         "pin": Hex(&sha256(&[&key])).to_string(), "key": Hex(&key).to_string(),
     });
-    let Sealed { text, seal: sealed } = seal(&identity, PURPOSE, &facts)?;
+    let SignedText { text, signature: sealed } = signature(&identity, PURPOSE, &facts)?;
     // As whoever checks it reads it, so that it is the same page to the last digit.
     let facts: Value = serde_json::from_str(&text).map_err(|e| Failure::Run(e.into()))?;
     let html = match (&args.html, &args.pdf) {
@@ -200,19 +200,23 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
 }
 
 /// A text and a site's signature under it.
-pub(crate) struct Sealed {
+pub(crate) struct SignedText {
     pub(crate) text: String,
-    pub(crate) seal: ReleaseSignature,
+    pub(crate) signature: ReleaseSignature,
 }
 
 /// Signs facts with a site's key, for a purpose that no other signature has.
-pub(crate) fn seal(identity: &Identity, purpose: &[u8], facts: &Value) -> Result<Sealed, Failure> {
+pub(crate) fn signature(
+    identity: &Identity,
+    purpose: &[u8],
+    facts: &Value,
+) -> Result<SignedText, Failure> {
     // What stands in a script must not end it.
     let text = facts.to_string().replace('<', "\\u003c");
-    let seal = Sealer::new(identity)?
+    let signature = ReleaseSigner::new(identity)?
         .sign(&[purpose, text.as_bytes()].concat())
         .map_err(|e| Failure::Run(anyhow!("the site's key did not sign: {e}")))?;
-    Ok(Sealed { text, seal })
+    Ok(SignedText { text, signature })
 }
 
 /// What is known of a signed text.
@@ -227,7 +231,7 @@ pub(crate) struct Verified {
 }
 
 /// Checks a signed text, which names its site and holds its key; `None` if it does not.
-pub(crate) fn verify(folder: &Folder, purpose: &[u8], sealed: &Sealed) -> Option<Verified> {
+pub(crate) fn verify(folder: &Folder, purpose: &[u8], sealed: &SignedText) -> Option<Verified> {
     let facts: Value = serde_json::from_str(&sealed.text).ok()?;
     let key = facts["key"].as_str().and_then(unhex)?;
     let site = facts["site"].as_str()?.to_owned();
@@ -235,17 +239,17 @@ pub(crate) fn verify(folder: &Folder, purpose: &[u8], sealed: &Sealed) -> Option
     let listed =
         folder.peers.iter().any(|p| p.name == site && p.pins().any(|listed| listed == pin));
     let text = [purpose, sealed.text.as_bytes()].concat();
-    let signed = release_signature::verify(&key, &text, &sealed.seal);
+    let signed = release_signature::verify(&key, &text, &sealed.signature);
     Some(Verified { facts, site, pin, listed, signed })
 }
 
 /// What a page holds between the opening tag of its facts and the end, with its signature.
-pub(crate) fn sealed_in(page: &str, open: &str) -> Option<Sealed> {
+pub(crate) fn sealed_in(page: &str, open: &str) -> Option<SignedText> {
     let between = |from: &str, to: &str| Some(page.split_once(from)?.1.split_once(to)?.0);
     let signature = between("<code id=\"signature\">", "</code>").and_then(unhex)?;
     let scheme = between("Signature (scheme ", ")")?.parse().ok()?;
-    let seal = ReleaseSignature { scheme, signature: signature.into() };
-    Some(Sealed { text: between(open, MARKS.1)?.to_owned(), seal })
+    let signature = ReleaseSignature { scheme, bytes: signature.into() };
+    Some(SignedText { text: between(open, MARKS.1)?.to_owned(), signature })
 }
 
 /// What a check found, as an error where something is wrong.
@@ -338,7 +342,7 @@ fn agreement_line(change: &Value) -> String {
 }
 
 /// The page as a PDF, with what is signed attached.
-fn printed(facts: &Value, text: &str, seal: &ReleaseSignature) -> Vec<u8> {
+fn printed(facts: &Value, text: &str, signature: &ReleaseSignature) -> Vec<u8> {
     use crate::pdf::Style::{Code, Heading, Text, Title};
     let of = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let site = of(&facts["site"]);
@@ -397,10 +401,10 @@ fn printed(facts: &Value, text: &str, seal: &ReleaseSignature) -> Vec<u8> {
         (Text, format!("The ledger: its last row, of {}, must have the hash below. consenso node audit at {site} checks every row and recomputes epsilon from the events alone.", of(&facts["ledger"]["rows"]))),
         (Code, of(&facts["ledger"]["head"])),
         (Text, format!("Against others: consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.")),
-        (Text, format!("Signature (scheme {}) over the facts in signed.txt, which is attached to this file:", seal.scheme)),
-        (Code, Hex(&seal.signature).to_string()),
+        (Text, format!("Signature (scheme {}) over the facts in signed.txt, which is attached to this file:", signature.scheme)),
+        (Code, Hex(&signature.bytes).to_string()),
     ]);
-    let attached = format!("{}\n{}\n{}", seal.scheme, Hex(&seal.signature), text);
+    let attached = format!("{}\n{}\n{}", signature.scheme, Hex(&signature.bytes), text);
     crate::pdf::write(&all, &attached)
 }
 
@@ -412,7 +416,7 @@ fn attached(file: &str) -> Option<(u16, Vec<u8>, &str)> {
     Some((lines.next()?.parse().ok()?, unhex(lines.next()?)?, lines.next()?))
 }
 
-fn page(facts: &Value, text: &str, seal: &ReleaseSignature) -> String {
+fn page(facts: &Value, text: &str, signature: &ReleaseSignature) -> String {
     let of =
         |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     let (mut rows, mut claims) = (String::new(), String::new());
@@ -457,8 +461,8 @@ fn page(facts: &Value, text: &str, seal: &ReleaseSignature) -> String {
         pin = of(&facts["pin"]),
         head = of(&facts["ledger"]["head"]),
         count = of(&facts["ledger"]["rows"]),
-        scheme = seal.scheme,
-        signature = Hex(&seal.signature),
+        scheme = signature.scheme,
+        signature = Hex(&signature.bytes),
         open = MARKS.0,
         close = MARKS.1,
     )
@@ -471,20 +475,20 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let malformed = || anyhow!("{}: this is no report of a site", page.display());
     let is_pdf = text.starts_with("%PDF-");
     let sealed = match is_pdf {
-        true => attached(&text).map(|(scheme, signature, facts)| Sealed {
+        true => attached(&text).map(|(scheme, signature, facts)| SignedText {
             text: facts.to_owned(),
-            seal: ReleaseSignature { scheme, signature: signature.into() },
+            signature: ReleaseSignature { scheme, bytes: signature.into() },
         }),
         false => sealed_in(&text, MARKS.0),
     };
     let sealed = sealed.ok_or_else(malformed)?;
     let found = verify(&folder, PURPOSE, &sealed).ok_or_else(malformed)?;
-    let (value, facts, seal) = (&found.facts, sealed.text.as_str(), &sealed.seal);
+    let (value, facts, signature) = (&found.facts, sealed.text.as_str(), &sealed.signature);
     // What people read must be what was signed; only the same version writes the same page of the
     // same facts.
     let shows = (value["version"] == env!("CARGO_PKG_VERSION")).then(|| match is_pdf {
-        true => printed(value, facts, seal) == text.as_bytes(),
-        false => self::page(value, facts, seal) == text,
+        true => printed(value, facts, signature) == text.as_bytes(),
+        false => self::page(value, facts, signature) == text,
     });
     say_checked(page, &found, shows, json);
     judged(page, &found, shows)

@@ -44,7 +44,7 @@ mod agent;
 mod proportion;
 mod worst;
 
-pub use agent::{AgentAttack, Released, Seated, Watch};
+pub use agent::{AgentAttack, AttackedAgent, Released, Watch};
 pub(crate) use proportion::{clopper_pearson_high, clopper_pearson_low};
 pub use worst::{WorstNorm, WorstPair};
 

@@ -399,7 +399,7 @@ pub struct Study {
     /// Whether the encoding was chosen by the caller.
     encoded: bool,
     /// Whether models are compared with what the records could give at best.
-    judged: bool,
+    with_references: bool,
 }
 
 #[derive(Debug)]
@@ -501,7 +501,7 @@ impl Study {
             entropy: None,
             misplaced: None,
             encoded: false,
-            judged: true,
+            with_references: true,
         }
     }
 
@@ -641,7 +641,7 @@ impl Study {
     /// optimum without privacy nor the objective by round nor figures of test rows, which need the
     /// records once more and take as long as a fit.
     pub fn without_references(mut self) -> Self {
-        self.judged = false;
+        self.with_references = false;
         self
     }
 
@@ -683,10 +683,10 @@ impl Study {
             Input::Rows { test, .. } => Some(test.is_some()),
             Input::File(_) | Input::Opened(_) => None,
         };
-        let judged = self.judged;
+        let with_references = self.with_references;
         let (mut experiment, mut encode, loss) = self.prepare()?;
-        if !judged {
-            experiment = experiment.unjudged();
+        if !with_references {
+            experiment = experiment.without_references();
         }
         charge(&experiment).map_err(RunError::Caller)?;
         let mut finished = experiment::run(&experiment, observer)?;

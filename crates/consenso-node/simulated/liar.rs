@@ -156,10 +156,8 @@ impl Liar {
     fn besides(&self, peer: u32) -> Vec<Frame> {
         let mut all = Vec::new();
         let digest = |number: u64| frame::blake3(&number.to_le_bytes());
-        let seal = |number: u64| ReleaseSignature {
-            scheme: 0x0807,
-            signature: vec![number as u8; 64].into(),
-        };
+        let signature =
+            |number: u64| ReleaseSignature { scheme: 0x0807, bytes: vec![number as u8; 64].into() };
         let round = |number: u64| number as u32 % 40;
         if let Some(number) = self.tells(Lie::Over) {
             all.push(match number % 3 {
@@ -173,24 +171,28 @@ impl Liar {
         }
         if let Some(number) = self.tells(Lie::Slander) {
             let about = (number % SITES as u64) as u32;
-            let told = SignedReceipt { about, blake3: digest(number), seal: seal(number) };
+            let told =
+                SignedReceipt { about, blake3: digest(number), signature: signature(number) };
             all.push(match number >> 8 & 1 {
                 0 => Frame::Heard { round: round(number), summary: digest(number) },
-                _ => Frame::Told { round: round(number), all: vec![told] },
+                _ => Frame::Receipts { round: round(number), all: vec![told] },
             });
         }
         if let Some(number) = self.tells(Lie::Reminds) {
             all.push(Frame::Yours {
                 round: round(number),
                 blake3: digest(number),
-                seal: seal(number),
+                signature: signature(number),
             });
         }
         if let Some(number) = self.tells(Lie::Lost) {
             let bytes = frame::release(peer, round(number), &[0.5; 3]);
             all.push(match number >> 8 & 1 {
                 0 => Frame::Lost,
-                _ => Frame::Kept { left: number as u8 % 3, release: Some((seal(number), bytes)) },
+                _ => Frame::ReturnedRelease {
+                    left: number as u8 % 3,
+                    release: Some((signature(number), bytes)),
+                },
             });
         }
         if let Some(number) = self.tells(Lie::Agreement) {
@@ -356,9 +358,11 @@ impl Actor for Liar {
             && let Some(number) = self.tells(Lie::Signature)
         {
             let signature = vec![number as u8; (number % 80) as usize].into();
-            let seal =
-                ReleaseSignature { scheme: [0x0807, 0x0201][(number % 2) as usize], signature };
-            own = Frame::ReleaseSignature { round, seal }.encode();
+            let signature = ReleaseSignature {
+                scheme: [0x0807, 0x0201][(number % 2) as usize],
+                bytes: signature,
+            };
+            own = Frame::ReleaseSignature { round, signature }.encode();
             if number % 3 == 0 {
                 return all;
             }

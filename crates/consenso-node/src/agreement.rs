@@ -84,7 +84,7 @@ pub struct Signature {
     /// With which public key (a SubjectPublicKeyInfo).
     pub key: Vec<u8>,
     /// The signature.
-    pub seal: ReleaseSignature,
+    pub signature: ReleaseSignature,
 }
 
 /// A change, and who agreed to it.
@@ -166,7 +166,7 @@ impl Agreement {
 
     /// Whether a site's signature in it is good, whoever's key that is.
     fn is_signed(&self, signature: &Signature) -> bool {
-        verify(&signature.key, self.body().as_bytes(), &signature.seal)
+        verify(&signature.key, self.body().as_bytes(), &signature.signature)
     }
 
     /// Whether every signature in it is good under the key beside it, whoever's that is.
@@ -497,8 +497,14 @@ pub enum Line {
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.body())?;
-        for Signature { site, key, seal } in &self.signatures {
-            writeln!(f, "signed {site} {} {} {}", Hex(key), seal.scheme, Hex(&seal.signature))?;
+        for Signature { site, key, signature } in &self.signatures {
+            writeln!(
+                f,
+                "signed {site} {} {} {}",
+                Hex(key),
+                signature.scheme,
+                Hex(&signature.bytes)
+            )?;
         }
         Ok(())
     }
@@ -535,8 +541,8 @@ fn signature(line: &str) -> Option<Signature> {
     let [site, key, scheme, made] = words[..] else { return None };
     check_name(site).ok()?;
     let signature = unhex(made).filter(|s| s.len() <= MAX_SIGNATURE)?;
-    let seal = ReleaseSignature { scheme: scheme.parse().ok()?, signature: signature.into() };
-    Some(Signature { site: site.to_owned(), key: unhex(key)?, seal })
+    let signature = ReleaseSignature { scheme: scheme.parse().ok()?, bytes: signature.into() };
+    Some(Signature { site: site.to_owned(), key: unhex(key)?, signature })
 }
 
 /// By which agreement a site left, if it did.
@@ -694,7 +700,7 @@ mod tests {
     use crate::identity::{
         CERTIFICATE, Identity, KEY, TRUST, Validity, public_key, self_signed, write_secret,
     };
-    use crate::release_signature::Sealer;
+    use crate::release_signature::ReleaseSigner;
 
     const STUDY: Digest = [5; 32];
 
@@ -703,7 +709,7 @@ mod tests {
         name: String,
         certificate: Vec<u8>,
         key: Vec<u8>,
-        sealer: Sealer,
+        release_signer: ReleaseSigner,
     }
 
     impl Signer {
@@ -717,9 +723,9 @@ mod tests {
             }
             let identity = Identity::read(&folder).unwrap();
             let certificate = identity.certificate().to_vec();
-            let (key, sealer) =
-                (public_key(&certificate).unwrap(), Sealer::new(&identity).unwrap());
-            Self { name: name.into(), certificate, key, sealer }
+            let (key, release_signer) =
+                (public_key(&certificate).unwrap(), ReleaseSigner::new(&identity).unwrap());
+            Self { name: name.into(), certificate, key, release_signer }
         }
 
         fn peer(&self) -> Peer {
@@ -728,8 +734,8 @@ mod tests {
         }
 
         fn sign(&self, agreement: &mut Agreement) {
-            let seal = self.sealer.sign(agreement.body().as_bytes()).unwrap();
-            agreement.add(Signature { site: self.name.clone(), key: self.key.clone(), seal });
+            let signature = self.release_signer.sign(agreement.body().as_bytes()).unwrap();
+            agreement.add(Signature { site: self.name.clone(), key: self.key.clone(), signature });
         }
     }
 
@@ -747,11 +753,11 @@ mod tests {
         assert!(missing.contains("b must sign it too"), "{missing}");
         // Somebody else's signature under b's name, and a good one with another key.
         let mut forged = first.clone();
-        let seal = a.sealer.sign(first.body().as_bytes()).unwrap();
+        let signature = a.release_signer.sign(first.body().as_bytes()).unwrap();
         for (key, words) in
             [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")]
         {
-            forged.add(Signature { site: "b".into(), key, seal: seal.clone() });
+            forged.add(Signature { site: "b".into(), key, signature: signature.clone() });
             let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
         }

@@ -32,7 +32,7 @@ use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
 use crate::frame::{Hex, sha256, unhex};
 use crate::identity::{self, Identity, public_key};
-use crate::release_signature::Sealer;
+use crate::release_signature::ReleaseSigner;
 use crate::store::{Entry, Row, Store};
 use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::graph::{Graph, Mixing};
@@ -102,7 +102,7 @@ pub(crate) fn late(folder: &Folder, rows: &[Row], study: i64, held: &[Agreement]
 }
 
 /// Agent numbers of sites that a site was made a neighbour of, and is no more.
-pub(crate) fn parted(folder: &Folder, agreements: &[Agreement]) -> Vec<u32> {
+pub(crate) fn former_neighbours(folder: &Folder, agreements: &[Agreement]) -> Vec<u32> {
     let me = &folder.site.name;
     let from = |agreement: &Agreement| match &agreement.change {
         Change::Part { one, other } if one == me => folder.number_of(other),
@@ -435,9 +435,9 @@ pub fn sign(
     }
     let identity = Identity::read(&folder.path)?;
     let key = public_key(identity.certificate())?;
-    let seal = Sealer::new(&identity)?.sign(agreement.body().as_bytes());
-    let seal = seal.map_err(|e| refused(format!("the site's key did not sign: {e}")))?;
-    let signature = Signature { site: me.clone(), key, seal };
+    let signature = ReleaseSigner::new(&identity)?.sign(agreement.body().as_bytes());
+    let signature = signature.map_err(|e| refused(format!("the site's key did not sign: {e}")))?;
+    let signature = Signature { site: me.clone(), key, signature };
     agreement.is_its_own(&signature, &listed, &folder.agreements, &[]).map_err(|wrong| {
         refused(format!(
             "{wrong}\n  help: the pin of {me} in peers.toml must be that of its certificate.pem"

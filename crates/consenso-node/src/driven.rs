@@ -413,7 +413,7 @@ impl Driven {
     pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), ConfigError> {
         fn driven<E: Framed>(agent: Agent<E>) -> Driven {
             let (seen, vouched) = (E::Seen::default(), Vouched::new());
-            Driven(Box::new(Seated { agent, seen, vouched }))
+            Driven(Box::new(Driver { agent, seen, vouched }))
         }
         if experiment.is_masked() {
             let MaskedSite { agent, plan } = experiment.masked_site(me)?;
@@ -579,14 +579,14 @@ pub(crate) trait Drive: Send + Sync {
 }
 
 /// An agent and what its site tells of it.
-struct Seated<E: Framed> {
+struct Driver<E: Framed> {
     agent: Agent<E>,
     seen: E::Seen,
     /// What can be passed on.
     vouched: Vouched,
 }
 
-impl<E: Framed> Drive for Seated<E> {
+impl<E: Framed> Drive for Driver<E> {
     fn neighbours(&self) -> Vec<u32> {
         self.agent.neighbours().to_vec()
     }

@@ -21,7 +21,7 @@ const MOST: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) blake3: Digest,
-    pub(crate) seal: ReleaseSignature,
+    pub(crate) signature: ReleaseSignature,
 }
 
 /// What was received in the last rounds, by this site and, as a hash, by its neighbours.
@@ -178,8 +178,8 @@ impl Watch {
             return Vec::new();
         };
         let one = |&about: &u32| {
-            let Received { blake3, seal } = all.get(&about)?.clone();
-            Some(SignedReceipt { about, blake3, seal })
+            let Received { blake3, signature } = all.get(&about)?.clone();
+            Some(SignedReceipt { about, blake3, signature })
         };
         common.iter().filter_map(one).collect()
     }
@@ -224,7 +224,7 @@ mod tests {
     fn received(hash: u8) -> Received {
         Received {
             blake3: [hash; 32],
-            seal: ReleaseSignature { scheme: 0x0807, signature: vec![hash].into() },
+            signature: ReleaseSignature { scheme: 0x0807, bytes: vec![hash].into() },
         }
     }
 

@@ -114,7 +114,7 @@ pub enum Frame {
         /// The exchange.
         round: u32,
         /// The signature.
-        seal: ReleaseSignature,
+        signature: ReleaseSignature,
     },
     /// One hash over what the sender received in a round from the neighbours that both ends have in
     /// common.
@@ -125,7 +125,7 @@ pub enum Frame {
         summary: Digest,
     },
     /// What the sender received in a round, with the signatures of those who sent it.
-    Told {
+    Receipts {
         /// The round.
         round: u32,
         /// By site.
@@ -139,12 +139,12 @@ pub enum Frame {
         /// BLAKE3 of the bytes.
         blake3: Digest,
         /// The receiver's own signature.
-        seal: ReleaseSignature,
+        signature: ReleaseSignature,
     },
     /// The sender lost its state: what does the receiver have of it?
     Lost,
     /// A release of the receiver, which lost its state, as it sent and signed it; or nothing.
-    Kept {
+    ReturnedRelease {
         /// How many more follow.
         left: u8,
         /// The receiver's own signature and the bytes it signed.
@@ -193,7 +193,7 @@ pub struct Origin {
     /// has never seen it.
     pub key: Bytes,
     /// Its signature under the frame.
-    pub seal: ReleaseSignature,
+    pub signature: ReleaseSignature,
     /// Its frame of the first exchange of the round.
     pub frame: Bytes,
 }
@@ -206,7 +206,7 @@ pub struct SignedReceipt {
     /// BLAKE3 of what it sent.
     pub blake3: Digest,
     /// Its signature.
-    pub seal: ReleaseSignature,
+    pub signature: ReleaseSignature,
 }
 
 /// Why bytes are not a frame.
@@ -245,14 +245,14 @@ const ACK: u8 = 3;
 const REFUSED: u8 = 4;
 const BYE: u8 = 5;
 const WORDS: u8 = 6;
-const SEAL: u8 = 7;
+const RELEASE_SIGNATURE: u8 = 7;
 const HEARD: u8 = 8;
-const TOLD: u8 = 9;
+const RECEIPTS: u8 = 9;
 const YOURS: u8 = 10;
 const STUDY: u8 = 11;
 const FAREWELL: u8 = 12;
 const LOST: u8 = 13;
-const KEPT: u8 = 14;
+const RETURNED_RELEASE: u8 = 14;
 const EDGE_KEY: u8 = 15;
 const EDGE_SAME: u8 = 16;
 const MASKED: u8 = 17;
@@ -405,12 +405,12 @@ fn passed(rest: &[u8]) -> Result<Frame, FrameError> {
             return Err(FrameError::Length { found: length, expected: MAX_KEY });
         }
         let (key, mut more) = take(more, length)?;
-        let seal = take_seal(&mut more)?;
+        let signature = take_signature(&mut more)?;
         let (length, more) = take(more, 4)?;
         let (frame, more) = take(more, number(length) as usize)?;
         rest = more;
         let (key, frame) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(frame));
-        origins.push(Origin { key, seal, frame });
+        origins.push(Origin { key, signature, frame });
     }
     ended(rest)?;
     Ok(Frame::Passed { from: at(0), exchange: at(1), round: at(2), hop: at(3), gone, origins })
@@ -470,10 +470,10 @@ impl Frame {
                 for number in gone.iter().flat_map(|(agent, since)| [agent, since]) {
                     bytes.extend_from_slice(&number.to_le_bytes());
                 }
-                for Origin { key, seal, frame } in origins {
+                for Origin { key, signature, frame } in origins {
                     bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
                     bytes.extend_from_slice(key);
-                    put_seal(&mut bytes, seal);
+                    put_signature(&mut bytes, signature);
                     bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes());
                     bytes.extend_from_slice(frame);
                 }
@@ -488,28 +488,28 @@ impl Frame {
                 [&[REFUSED], &reason.as_bytes()[..end]].concat().into()
             }
             Self::Bye => Bytes::from_static(&[BYE]),
-            Self::ReleaseSignature { round, seal } => {
-                let mut bytes = vec![SEAL];
+            Self::ReleaseSignature { round, signature } => {
+                let mut bytes = vec![RELEASE_SIGNATURE];
                 bytes.extend_from_slice(&round.to_le_bytes());
-                put_seal(&mut bytes, seal);
+                put_signature(&mut bytes, signature);
                 bytes.into()
             }
             Self::Heard { round, summary } => {
                 [&[HEARD][..], &round.to_le_bytes(), summary].concat().into()
             }
-            Self::Told { round, all } => {
-                let mut bytes = vec![TOLD];
+            Self::Receipts { round, all } => {
+                let mut bytes = vec![RECEIPTS];
                 bytes.extend_from_slice(&round.to_le_bytes());
                 for told in all {
                     bytes.extend_from_slice(&told.about.to_le_bytes());
                     bytes.extend_from_slice(&told.blake3);
-                    put_seal(&mut bytes, &told.seal);
+                    put_signature(&mut bytes, &told.signature);
                 }
                 bytes.into()
             }
-            Self::Yours { round, blake3, seal } => {
+            Self::Yours { round, blake3, signature } => {
                 let mut bytes = [&[YOURS][..], &round.to_le_bytes(), blake3].concat();
-                put_seal(&mut bytes, seal);
+                put_signature(&mut bytes, signature);
                 bytes.into()
             }
             Self::Study(text) => {
@@ -529,10 +529,10 @@ impl Frame {
                 [&[EDGE_KEY][..], public, proof.as_ref().map_or(&[][..], |p| p)].concat().into()
             }
             Self::EdgeSame { proof } => [&[EDGE_SAME][..], proof].concat().into(),
-            Self::Kept { left, release } => {
-                let mut bytes = vec![KEPT, *left];
-                if let Some((seal, release)) = release {
-                    put_seal(&mut bytes, seal);
+            Self::ReturnedRelease { left, release } => {
+                let mut bytes = vec![RETURNED_RELEASE, *left];
+                if let Some((signature, release)) = release {
+                    put_signature(&mut bytes, signature);
                     bytes.extend_from_slice(release);
                 }
                 bytes.into()
@@ -572,36 +572,36 @@ impl Frame {
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
             REFUSED => text(rest, MAX_REASON).map(Self::Refused),
             BYE => exactly(1).map(|()| Self::Bye),
-            SEAL => {
+            RELEASE_SIGNATURE => {
                 let (round, mut rest) = take(rest, 4)?;
-                let seal = take_seal(&mut rest)?;
+                let signature = take_signature(&mut rest)?;
                 ended(rest)?;
-                Ok(Self::ReleaseSignature { round: number(round), seal })
+                Ok(Self::ReleaseSignature { round: number(round), signature })
             }
             HEARD => {
                 exactly(37)?;
                 Ok(Self::Heard { round: number(rest), summary: digest(&rest[4..]) })
             }
-            TOLD => {
+            RECEIPTS => {
                 let (round, mut rest) = take(rest, 4)?;
                 let mut all = Vec::new();
                 while !rest.is_empty() {
                     let (head, more) = take(rest, 36)?;
                     rest = more;
-                    let seal = take_seal(&mut rest)?;
+                    let signature = take_signature(&mut rest)?;
                     all.push(SignedReceipt {
                         about: number(head),
                         blake3: digest(&head[4..]),
-                        seal,
+                        signature,
                     });
                 }
-                Ok(Self::Told { round: number(round), all })
+                Ok(Self::Receipts { round: number(round), all })
             }
             YOURS => {
                 let (head, mut rest) = take(rest, 36)?;
-                let seal = take_seal(&mut rest)?;
+                let signature = take_signature(&mut rest)?;
                 ended(rest)?;
-                Ok(Self::Yours { round: number(head), blake3: digest(&head[4..]), seal })
+                Ok(Self::Yours { round: number(head), blake3: digest(&head[4..]), signature })
             }
             STUDY => text(rest, MAX_STUDY).map(Self::Study),
             AGREED => exactly(37)
@@ -614,17 +614,20 @@ impl Frame {
             }
             EDGE_KEY => exactly(33).map(|()| Self::EdgeKey { public: digest(rest), proof: None }),
             EDGE_SAME => exactly(33).map(|()| Self::EdgeSame { proof: digest(rest) }),
-            KEPT => {
+            RETURNED_RELEASE => {
                 let (head, mut rest) = take(rest, 1)?;
                 let left = head[0];
                 if rest.is_empty() {
-                    return Ok(Self::Kept { left, release: None });
+                    return Ok(Self::ReturnedRelease { left, release: None });
                 }
-                let seal = take_seal(&mut rest)?;
+                let signature = take_signature(&mut rest)?;
                 if rest.is_empty() {
                     return Err(FrameError::Empty);
                 }
-                Ok(Self::Kept { left, release: Some((seal, Bytes::copy_from_slice(rest))) })
+                Ok(Self::ReturnedRelease {
+                    left,
+                    release: Some((signature, Bytes::copy_from_slice(rest))),
+                })
             }
             _ => Err(FrameError::Kind(kind)),
         }
@@ -696,13 +699,13 @@ fn ended(rest: &[u8]) -> Result<(), FrameError> {
     }
 }
 
-fn put_seal(bytes: &mut Vec<u8>, seal: &ReleaseSignature) {
-    bytes.extend_from_slice(&seal.scheme.to_le_bytes());
-    bytes.extend_from_slice(&(seal.signature.len() as u16).to_le_bytes());
-    bytes.extend_from_slice(&seal.signature);
+fn put_signature(bytes: &mut Vec<u8>, signature: &ReleaseSignature) {
+    bytes.extend_from_slice(&signature.scheme.to_le_bytes());
+    bytes.extend_from_slice(&(signature.bytes.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&signature.bytes);
 }
 
-fn take_seal(rest: &mut &[u8]) -> Result<ReleaseSignature, FrameError> {
+fn take_signature(rest: &mut &[u8]) -> Result<ReleaseSignature, FrameError> {
     let (head, more) = take(rest, 4)?;
     let length = usize::from(u16::from_le_bytes([head[2], head[3]]));
     if length > MAX_SIGNATURE {
@@ -711,7 +714,7 @@ fn take_seal(rest: &mut &[u8]) -> Result<ReleaseSignature, FrameError> {
     let (signature, more) = take(more, length)?;
     *rest = more;
     let scheme = u16::from_le_bytes([head[0], head[1]]);
-    Ok(ReleaseSignature { scheme, signature: Bytes::copy_from_slice(signature) })
+    Ok(ReleaseSignature { scheme, bytes: Bytes::copy_from_slice(signature) })
 }
 
 /// A digest in hexadecimal, for people and files.
@@ -754,7 +757,7 @@ pub fn release_hash(bytes: &[u8]) -> Digest {
     };
     for origin in &mut origins {
         origin.key.clear();
-        origin.seal = ReleaseSignature { scheme: 0, signature: Bytes::new() };
+        origin.signature = ReleaseSignature { scheme: 0, bytes: Bytes::new() };
     }
     blake3(&Frame::Passed { from, exchange, round, hop, gone, origins }.encode())
 }
@@ -804,29 +807,33 @@ mod tests {
                     vectors: (0..vectors as u32).map(|whose| (whose, [word, 3].into())).collect(),
                 }
             });
-        let seal = || {
+        let signature = || {
             (any::<u16>(), prop::collection::vec(any::<u8>(), 0..100))
-                .prop_map(|(scheme, bytes)| ReleaseSignature { scheme, signature: bytes.into() })
+                .prop_map(|(scheme, bytes)| ReleaseSignature { scheme, bytes: bytes.into() })
         };
-        let origin = (prop::collection::vec(any::<u8>(), 0..60), seal(), "[ -~]{0,80}")
-            .prop_map(|(key, seal, frame)| Origin { key: key.into(), seal, frame: frame.into() });
+        let origin = (prop::collection::vec(any::<u8>(), 0..60), signature(), "[ -~]{0,80}")
+            .prop_map(|(key, signature, frame)| Origin {
+                key: key.into(),
+                signature,
+                frame: frame.into(),
+            });
         let passed = (any::<[u32; 4]>(), 0usize..3, prop::collection::vec(origin, 0..4)).prop_map(
             |([from, exchange, round, hop], gone, origins)| {
                 let gone = (0..gone as u32).map(|agent| (agent, round)).collect();
                 Frame::Passed { from, exchange, round, hop, gone, origins }
             },
         );
-        let told = (any::<u32>(), any::<Digest>(), seal())
-            .prop_map(|(about, blake3, seal)| SignedReceipt { about, blake3, seal });
+        let told = (any::<u32>(), any::<Digest>(), signature())
+            .prop_map(|(about, blake3, signature)| SignedReceipt { about, blake3, signature });
         prop_oneof![
-            (any::<u32>(), seal())
-                .prop_map(|(round, seal)| Frame::ReleaseSignature { round, seal }),
+            (any::<u32>(), signature())
+                .prop_map(|(round, signature)| Frame::ReleaseSignature { round, signature }),
             (any::<u32>(), any::<Digest>())
                 .prop_map(|(round, summary)| Frame::Heard { round, summary }),
             (any::<u32>(), prop::collection::vec(told, 0..5))
-                .prop_map(|(round, all)| Frame::Told { round, all }),
-            (any::<u32>(), any::<Digest>(), seal())
-                .prop_map(|(round, blake3, seal)| Frame::Yours { round, blake3, seal }),
+                .prop_map(|(round, all)| Frame::Receipts { round, all }),
+            (any::<u32>(), any::<Digest>(), signature())
+                .prop_map(|(round, blake3, signature)| Frame::Yours { round, blake3, signature }),
             "[ -~é]{0,150}".prop_map(Frame::Study),
             any::<Digest>().prop_map(|head| Frame::Farewell { head }),
             any::<(Digest, Option<Digest>)>()
@@ -847,7 +854,7 @@ mod tests {
     #[test]
     fn golden_bytes_are_those_of_the_documentation() {
         let text = include_str!("../../../docs/protocol.md");
-        let seal = || ReleaseSignature { scheme: 0x0403, signature: vec![0xaa, 0xbb].into() };
+        let signature = || ReleaseSignature { scheme: 0x0403, bytes: vec![0xaa, 0xbb].into() };
         let hello = |version| Hello {
             version,
             experiment: [0x11; 32],
@@ -856,7 +863,7 @@ mod tests {
             to: 2,
             have: 7,
         };
-        let told = SignedReceipt { about: 2, blake3: [0x44; 32], seal: seal() };
+        let told = SignedReceipt { about: 2, blake3: [0x44; 32], signature: signature() };
         let said = crate::release_signature::Statement {
             study: [0x11; 32],
             from: 1,
@@ -890,7 +897,7 @@ mod tests {
                     gone: vec![(3, 1)],
                     origins: vec![Origin {
                         key: vec![0xcc, 0xdd].into(),
-                        seal: seal(),
+                        signature: signature(),
                         frame: vec![17, 0x99].into(),
                     }],
                 },
@@ -898,15 +905,21 @@ mod tests {
             ("ack", Frame::Ack { round: 7 }),
             ("refused", Frame::Refused("no".into())),
             ("bye", Frame::Bye),
-            ("seal", Frame::ReleaseSignature { round: 3, seal: seal() }),
+            ("release-signature", Frame::ReleaseSignature { round: 3, signature: signature() }),
             ("heard", Frame::Heard { round: 3, summary: [0x33; 32] }),
-            ("told", Frame::Told { round: 3, all: vec![told] }),
-            ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], seal: seal() }),
+            ("receipts", Frame::Receipts { round: 3, all: vec![told] }),
+            ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], signature: signature() }),
             ("study", Frame::Study("name".into())),
             ("farewell", Frame::Farewell { head: [0x55; 32] }),
             ("lost", Frame::Lost),
-            ("kept", Frame::Kept { left: 1, release: Some((seal(), release(1, 3, &[1.5]))) }),
-            ("kept-nothing", Frame::Kept { left: 0, release: None }),
+            (
+                "returned-release",
+                Frame::ReturnedRelease {
+                    left: 1,
+                    release: Some((signature(), release(1, 3, &[1.5]))),
+                },
+            ),
+            ("returned-release-nothing", Frame::ReturnedRelease { left: 0, release: None }),
             ("edge-key", Frame::EdgeKey { public: [0x66; 32], proof: None }),
             ("edge-key-known", Frame::EdgeKey { public: [0x66; 32], proof: Some([0x77; 32]) }),
             ("edge-same", Frame::EdgeSame { proof: [0x77; 32] }),
@@ -952,10 +965,10 @@ mod tests {
             Frame::Ack { .. } => "Ack",
             Frame::ReleaseSignature { .. } => "ReleaseSignature",
             Frame::Heard { .. } => "Heard",
-            Frame::Told { .. } => "Told",
+            Frame::Receipts { .. } => "Receipts",
             Frame::Yours { .. } => "Yours",
             Frame::Lost => "Lost",
-            Frame::Kept { .. } => "Kept",
+            Frame::ReturnedRelease { .. } => "ReturnedRelease",
             Frame::EdgeKey { .. } => "EdgeKey",
             Frame::EdgeSame { .. } => "EdgeSame",
             Frame::Agreed { .. } => "Agreed",

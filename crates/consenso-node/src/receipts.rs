@@ -124,8 +124,8 @@ fn is_signed(
     let signature = line["signature"].as_str().and_then(unhex);
     let (Some(scheme), Some(signature)) = (scheme, signature) else { return false };
     let said = Statement { study, from: owner.number, to, round, blake3 };
-    let seal = ReleaseSignature { scheme, signature: signature.into() };
-    owner.keys.iter().any(|key| said.is_signed_by(key, &seal))
+    let signature = ReleaseSignature { scheme, bytes: signature.into() };
+    owner.keys.iter().any(|key| said.is_signed_by(key, &signature))
 }
 
 /// The heads of ledgers that a site's log has from its neighbours' goodbyes: (site, hash of the

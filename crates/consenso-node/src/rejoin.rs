@@ -543,11 +543,11 @@ impl<'a> Inquiry<'a> {
             LinkEvent::Frame { peer, frame: Frame::Refused(reason), .. } => {
                 self.reasons.insert(peer, format!("it refused: {reason}"));
             }
-            LinkEvent::Frame { peer, frame: Frame::Kept { left, release }, .. }
+            LinkEvent::Frame { peer, frame: Frame::ReturnedRelease { left, release }, .. }
                 if self.open.contains(&peer) =>
             {
-                if let Some((seal, bytes)) = release {
-                    self.shown(peer, &seal, &bytes)?;
+                if let Some((signature, bytes)) = release {
+                    self.shown(peer, &signature, &bytes)?;
                 }
                 if left == 0 {
                     self.found.answers.entry(peer).or_default();
@@ -563,7 +563,7 @@ impl<'a> Inquiry<'a> {
     fn shown(
         &mut self,
         peer: u32,
-        seal: &ReleaseSignature,
+        signature: &ReleaseSignature,
         bytes: &Bytes,
     ) -> Result<(), NodeError> {
         let me = self.folder.me as u32;
@@ -580,7 +580,7 @@ impl<'a> Inquiry<'a> {
         };
         let blake3 = release_hash(bytes);
         let statement = Statement { study: self.folder.study, from: me, to: None, round, blake3 };
-        if !self.keys.iter().any(|key| statement.is_signed_by(key, seal)) {
+        if !self.keys.iter().any(|key| statement.is_signed_by(key, signature)) {
             // A place of the file that was being written when the process ended; or a lie, which
             // is worth nothing.
             let reason = format!("its release of round {round} is not signed with this site's key");

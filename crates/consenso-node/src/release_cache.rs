@@ -66,15 +66,15 @@ impl ReleaseCache {
         peer: u32,
         round: u32,
         bytes: &[u8],
-        seal: &ReleaseSignature,
+        signature: &ReleaseSignature,
     ) -> std::io::Result<()> {
         let Some(at) = self.at(peer, round) else { return Ok(()) };
-        let mut place = Vec::with_capacity(HEAD + seal.signature.len() + bytes.len());
+        let mut place = Vec::with_capacity(HEAD + signature.bytes.len() + bytes.len());
         place.extend_from_slice(&round.to_le_bytes());
-        place.extend_from_slice(&seal.scheme.to_le_bytes());
-        place.extend_from_slice(&(seal.signature.len() as u16).to_le_bytes());
+        place.extend_from_slice(&signature.scheme.to_le_bytes());
+        place.extend_from_slice(&(signature.bytes.len() as u16).to_le_bytes());
         place.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        place.extend_from_slice(&seal.signature);
+        place.extend_from_slice(&signature.bytes);
         place.extend_from_slice(bytes);
         self.file.write_all_at(&place, at)
     }
@@ -93,17 +93,17 @@ impl ReleaseCache {
         let number =
             |from: usize| u32::from_le_bytes(head[from..from + 4].try_into().expect("four bytes"));
         let (round, length) = (number(0), number(8) as usize);
-        let signature = usize::from(u16::from_le_bytes([head[6], head[7]]));
-        if round == 0 || signature > MAX_SIGNATURE || HEAD + MAX_SIGNATURE + length > self.place {
+        let signed = usize::from(u16::from_le_bytes([head[6], head[7]]));
+        if round == 0 || signed > MAX_SIGNATURE || HEAD + MAX_SIGNATURE + length > self.place {
             return None;
         }
-        let mut rest = vec![0; signature + length];
+        let mut rest = vec![0; signed + length];
         self.file.read_exact_at(&mut rest, at + HEAD as u64).ok()?;
         let bytes = Bytes::from(rest);
-        let seal = ReleaseSignature {
+        let signature = ReleaseSignature {
             scheme: u16::from_le_bytes([head[4], head[5]]),
-            signature: bytes.slice(..signature),
+            bytes: bytes.slice(..signed),
         };
-        Some((round, seal, bytes.slice(signature..)))
+        Some((round, signature, bytes.slice(signed..)))
     }
 }

@@ -32,8 +32,8 @@ const SCHEMES: [SignatureScheme; 4] = [
 pub struct ReleaseSignature {
     /// The scheme's code point.
     pub scheme: u16,
-    /// The signature.
-    pub signature: Bytes,
+    /// The signature itself.
+    pub bytes: Bytes,
 }
 
 /// What a site says when it sends a release: `to` is the receiver of a share, which nobody else
@@ -68,15 +68,15 @@ impl Statement {
 
     /// Whether the owner of this public key (a SubjectPublicKeyInfo) signed it.
     #[must_use]
-    pub fn is_signed_by(&self, key: &[u8], seal: &ReleaseSignature) -> bool {
-        verify(key, &self.bytes(), seal)
+    pub fn is_signed_by(&self, key: &[u8], signature: &ReleaseSignature) -> bool {
+        verify(key, &self.bytes(), signature)
     }
 }
 
 /// Whether the owner of this public key (a SubjectPublicKeyInfo) signed these bytes.
 #[must_use]
-pub fn verify(key: &[u8], bytes: &[u8], seal: &ReleaseSignature) -> bool {
-    let scheme = SignatureScheme::from(seal.scheme);
+pub fn verify(key: &[u8], bytes: &[u8], signature: &ReleaseSignature) -> bool {
+    let scheme = SignatureScheme::from(signature.scheme);
     let known = default_provider().signature_verification_algorithms;
     let Some((_, algorithms)) =
         known.mapping.iter().find(|(s, _)| *s == scheme && SCHEMES.contains(s))
@@ -85,24 +85,24 @@ pub fn verify(key: &[u8], bytes: &[u8], seal: &ReleaseSignature) -> bool {
     };
     let der = SubjectPublicKeyInfoDer::from(key);
     let Ok(entity) = webpki::RawPublicKeyEntity::try_from(&der) else { return false };
-    algorithms.iter().any(|a| entity.verify_signature(*a, bytes, &seal.signature).is_ok())
+    algorithms.iter().any(|a| entity.verify_signature(*a, bytes, &signature.bytes).is_ok())
 }
 
 /// Signs for a site.
 #[derive(Clone, Debug)]
-pub struct Sealer {
+pub struct ReleaseSigner {
     key: Arc<dyn SigningKey>,
 }
 
-impl Sealer {
+impl ReleaseSigner {
     /// The signing key of an identity.
     ///
     /// # Errors
     /// A key of a kind that nobody could verify.
     pub fn new(identity: &Identity) -> Result<Self, IdentityError> {
-        let sealer = Self { key: identity.signing_key() };
-        match sealer.sign(b"") {
-            Ok(_) => Ok(sealer),
+        let release_signer = Self { key: identity.signing_key() };
+        match release_signer.sign(b"") {
+            Ok(_) => Ok(release_signer),
             Err(reason) => Err(IdentityError::Tls(format!(
                 "the site's key cannot sign releases ({reason}): it must be Ed25519, ECDSA P-256 or P-384, or RSA"
             ))),
@@ -116,7 +116,7 @@ impl Sealer {
     pub fn sign(&self, bytes: &[u8]) -> Result<ReleaseSignature, SignError> {
         let signer = self.key.choose_scheme(&SCHEMES).ok_or(SignError::Key)?;
         let signature = signer.sign(bytes)?;
-        Ok(ReleaseSignature { scheme: signer.scheme().into(), signature: signature.into() })
+        Ok(ReleaseSignature { scheme: signer.scheme().into(), bytes: signature.into() })
     }
 }
 
@@ -154,9 +154,9 @@ mod tests {
         let (a, b) = (identity("a"), identity("b"));
         let key = |identity: &Identity| public_key(identity.certificate()).unwrap();
         let said = Statement { study: [1; 32], from: 0, to: None, round: 5, blake3: [2; 32] };
-        let seal = Sealer::new(&a).unwrap().sign(&said.bytes()).unwrap();
-        assert!(said.is_signed_by(&key(&a), &seal));
-        assert!(!said.is_signed_by(&key(&b), &seal), "another site's key");
+        let signature = ReleaseSigner::new(&a).unwrap().sign(&said.bytes()).unwrap();
+        assert!(said.is_signed_by(&key(&a), &signature));
+        assert!(!said.is_signed_by(&key(&b), &signature), "another site's key");
         for other in [
             Statement { study: [3; 32], ..said },
             Statement { from: 1, ..said },
@@ -164,11 +164,11 @@ mod tests {
             Statement { round: 6, ..said },
             Statement { blake3: [3; 32], ..said },
         ] {
-            assert!(!other.is_signed_by(&key(&a), &seal), "{other:?}");
+            assert!(!other.is_signed_by(&key(&a), &signature), "{other:?}");
         }
-        let wrong = ReleaseSignature { scheme: 0x0201, ..seal.clone() };
+        let wrong = ReleaseSignature { scheme: 0x0201, ..signature.clone() };
         assert!(!said.is_signed_by(&key(&a), &wrong), "a scheme nobody should use");
-        assert!(!said.is_signed_by(b"no key", &seal));
+        assert!(!said.is_signed_by(b"no key", &signature));
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -165,8 +165,8 @@ impl DeviceKey {
         let proof = b"consenso asks its signer";
         let signature =
             key.device.sign(proof).map_err(|e| IdentityError::Tls(format!("signer: {e}")))?;
-        let seal = ReleaseSignature { scheme: scheme.into(), signature: signature.into() };
-        if !verify(&key.public, proof, &seal) {
+        let signature = ReleaseSignature { scheme: scheme.into(), bytes: signature.into() };
+        if !verify(&key.public, proof, &signature) {
             return Err(IdentityError::Tls(format!(
                 "signer: what it signed does not verify with the key of certificate.pem as {scheme:?}: another key, or another form of signature"
             )));

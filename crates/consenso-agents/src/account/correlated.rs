@@ -198,9 +198,9 @@ pub fn correlate(
         RoundNoise::on_grid(gaussian(sigma), n.grid())
     };
     let said = Said { exposure, division: division.as_ref(), pairwise };
-    for (class, allotment) in account.allotments_by_hiding_mut() {
-        allotment.share_noise(&own_of(class), distance);
-        let Some(price) = &mut allotment.price else { continue };
+    for (class, noise_schedule) in account.noise_schedules_by_hiding_mut() {
+        noise_schedule.share_noise(&own_of(class), distance);
+        let Some(price) = &mut noise_schedule.price else { continue };
         let epsilon = price.claim.clone().within(privacy.epsilon).epsilon;
         let extra = (1.0 + libm::exp(epsilon)) * distance;
         if extra.is_nan() || extra > privacy.delta * RESERVED {

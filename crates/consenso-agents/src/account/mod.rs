@@ -78,23 +78,26 @@ pub struct DeclaredCosts {
 
 impl Terms<'_> {
     /// What is public of agent `agent` of run `run`.
-    pub(crate) fn stake(&self, run: usize, agent: usize) -> SiteWeight {
+    pub(crate) fn site_weight(&self, run: usize, agent: usize) -> SiteWeight {
         let weight = self.weights.get(run).map_or(1.0, |w| w[agent]);
         SiteWeight { records: self.counts[run][agent], weight }
     }
 
     /// All agents of all runs.
-    pub fn stakes(&self) -> impl Iterator<Item = SiteWeight> + '_ {
-        let run =
-            move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
+    pub fn site_weights(&self) -> impl Iterator<Item = SiteWeight> + '_ {
+        let run = move |run: usize| {
+            (0..self.counts[run].len()).map(move |agent| self.site_weight(run, agent))
+        };
         (0..self.counts.len()).flat_map(run)
     }
 
     /// How far one record moves the gradient of such an agent.
-    fn sensitivity(&self, stake: SiteWeight, neighbours: NeighbourRelation) -> Sensitivity {
+    fn sensitivity(&self, site_weight: SiteWeight, neighbours: NeighbourRelation) -> Sensitivity {
         match self.batch {
-            Some(rate) => self.objective.sampled_sensitivity(self.bounds, stake, rate, neighbours),
-            None => self.objective.sensitivity_of(self.bounds, stake, neighbours),
+            Some(rate) => {
+                self.objective.sampled_sensitivity(self.bounds, site_weight, rate, neighbours)
+            }
+            None => self.objective.sensitivity_of(self.bounds, site_weight, neighbours),
         }
     }
 
@@ -111,7 +114,7 @@ impl Terms<'_> {
         }
         let moves = |s: &SiteWeight| self.sensitivity(*s, NeighbourRelation::ReplaceOne).l2;
         let smallest = SiteWeight { records: facts.records, weight: 1.0 };
-        self.stakes().max_by(|a, b| moves(a).total_cmp(&moves(b))).unwrap_or(smallest)
+        self.site_weights().max_by(|a, b| moves(a).total_cmp(&moves(b))).unwrap_or(smallest)
     }
 
     /// The largest N·w_i.
@@ -141,7 +144,7 @@ type Class = ((usize, u64), usize, u32);
 /// The noise and the account of every class of agents.
 #[derive(Debug)]
 pub struct Account {
-    allotments: BTreeMap<Class, NoiseSchedule>,
+    noise_schedules: BTreeMap<Class, NoiseSchedule>,
     degree_matters: bool,
     /// How others' noise hides each agent, where it does not hide all alike.
     hiding: Option<Arc<[u32]>>,
@@ -152,7 +155,7 @@ pub struct Account {
     /// What the user is to know beside it.
     pub warnings: Vec<String>,
     /// Who adds the noise of a secret-shared sum, and how many of them may collude.
-    pub together: Option<DistributedNoise>,
+    pub distributed_noise: Option<DistributedNoise>,
     /// Noise that neighbours share over their edge.
     pub correlated: Option<Correlated>,
     /// The chance with which every record is drawn for a round, in secret; all are if `None`.
@@ -229,47 +232,47 @@ impl Account {
     pub fn gate(
         &self,
         agent: usize,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         degree: usize,
         seed: &Seed,
         simulated: bool,
     ) -> Gate {
         // The number of records that was announced, whatever there are.
-        let batches = self.batch.map(|rate| Batches { rate, records: stake.records });
-        let Some(allotment) = self.allotment(agent, stake, degree) else {
+        let batches = self.batch.map(|rate| Batches { rate, records: site_weight.records });
+        let Some(noise_schedule) = self.noise_schedule(agent, site_weight, degree) else {
             // An agent nobody planned for must not go out without noise.
             assert!(
-                self.allotments.is_empty(),
-                "agent {agent} has no account for {stake:?}, {degree} neighbours"
+                self.noise_schedules.is_empty(),
+                "agent {agent} has no account for {site_weight:?}, {degree} neighbours"
             );
             return Gate::open(agent as u64, seed.clone()).with_batches(batches);
         };
         let gate = Gate::new(
             agent as u64,
             seed.clone(),
-            Arc::clone(&allotment.noise),
-            allotment.ledger.clone(),
+            Arc::clone(&noise_schedule.noise),
+            noise_schedule.ledger.clone(),
         )
         .with_smoothness(self.smoothness)
         .with_batches(batches);
         // Every realised loss costs logarithms; it is worth them where the paper looks at it.
-        let realised = simulated && allotment.price.as_ref().is_some_and(|p| p.realised);
+        let realised = simulated && noise_schedule.price.as_ref().is_some_and(|p| p.realised);
         if realised { gate.with_realised_losses() } else { gate }
     }
 
     /// The account of such an agent, if it has one.
-    pub fn allotment(
+    pub fn noise_schedule(
         &self,
         agent: usize,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         degree: usize,
     ) -> Option<&NoiseSchedule> {
-        self.allotments.get(&self.class(agent, stake, degree))
+        self.noise_schedules.get(&self.class(agent, site_weight, degree))
     }
 
-    fn class(&self, agent: usize, stake: SiteWeight, degree: usize) -> Class {
+    fn class(&self, agent: usize, site_weight: SiteWeight, degree: usize) -> Class {
         let hiding = self.hiding.as_ref().map_or(0, |classes| classes[agent]);
-        (stake.key(), if self.degree_matters { degree } else { 0 }, hiding)
+        (site_weight.key(), if self.degree_matters { degree } else { 0 }, hiding)
     }
 
     /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty
@@ -280,67 +283,76 @@ impl Account {
             Noise::Gaussian { sigma } => sigma,
         };
         let at = |k: usize| {
-            self.allotments
+            self.noise_schedules
                 .values()
                 .filter_map(|a| a.noise.get(k))
                 .map(deviation)
                 .fold(0.0, f64::max)
         };
-        if self.allotments.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
+        if self.noise_schedules.is_empty() {
+            Vec::new()
+        } else {
+            (0..rounds as usize).map(at).collect()
+        }
     }
 
     /// Every account there is, to look at.
-    pub fn allotments(&self) -> impl Iterator<Item = &NoiseSchedule> {
-        self.allotments.values()
+    pub fn noise_schedules(&self) -> impl Iterator<Item = &NoiseSchedule> {
+        self.noise_schedules.values()
     }
 
     /// Every account there is.
-    pub fn allotments_mut(&mut self) -> impl Iterator<Item = &mut NoiseSchedule> {
-        self.allotments.values_mut()
+    pub fn noise_schedules_mut(&mut self) -> impl Iterator<Item = &mut NoiseSchedule> {
+        self.noise_schedules.values_mut()
     }
 
     /// Every account there is, with the class of agents whose it is as `HidingSet::classes` has
     /// it.
-    pub fn allotments_by_hiding_mut(&mut self) -> impl Iterator<Item = (u32, &mut NoiseSchedule)> {
-        self.allotments.iter_mut().map(|(class, allotment)| (class.2, allotment))
+    pub fn noise_schedules_by_hiding_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (u32, &mut NoiseSchedule)> {
+        self.noise_schedules.iter_mut().map(|(class, noise_schedule)| (class.2, noise_schedule))
     }
 
-    /// The fewest and the most that hide an agent where noise is added `together`.
-    pub fn companies(&self, together: DistributedNoise) -> (usize, usize) {
+    /// The fewest and the most that hide an agent under noise that agents add together.
+    pub fn hiding_set_sizes(&self, distributed_noise: DistributedNoise) -> (usize, usize) {
         let all = || self.hiding.iter().flat_map(|classes| classes.iter().map(|&m| m as usize));
-        let company = together.company();
-        (all().min().unwrap_or(company), all().max().unwrap_or(company))
+        let hiding_set_size = distributed_noise.hiding_set_size();
+        (all().min().unwrap_or(hiding_set_size), all().max().unwrap_or(hiding_set_size))
     }
 
-    /// How many hide an agent where noise is added `together`, itself among them.
-    pub fn company(&self, together: DistributedNoise, agent: usize) -> usize {
-        self.hiding.as_ref().map_or(together.company(), |classes| classes[agent] as usize)
+    /// How many hide an agent under noise that agents add together, itself among them.
+    pub fn hiding_set_size(&self, distributed_noise: DistributedNoise, agent: usize) -> usize {
+        self.hiding
+            .as_ref()
+            .map_or(distributed_noise.hiding_set_size(), |classes| classes[agent] as usize)
     }
 
     /// The noise of every account, round by round.
     pub fn all_noise(&self) -> impl Iterator<Item = &[RoundNoise]> {
-        self.allotments.values().map(|account| &*account.noise)
+        self.noise_schedules.values().map(|account| &*account.noise)
     }
 
     /// The noise of every round, as it was priced; all agents' where they add it together.
     pub fn noise(&self) -> &[RoundNoise] {
-        self.allotments.values().next().map_or(&[], |account| &account.noise)
+        self.noise_schedules.values().next().map_or(&[], |account| &account.noise)
     }
 
     /// Takes the dearest agent's price for all.
     pub fn settle(&mut self) {
-        let prices = self.allotments.values().filter_map(|a| a.price.clone());
+        let prices = self.noise_schedules.values().filter_map(|a| a.price.clone());
         self.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
     }
 
     /// Whether the noise is Gaussian.
     pub fn is_gaussian(&self) -> bool {
-        self.allotments.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
+        self.noise_schedules.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
     }
 
     /// The noise in words.
     pub fn describe(&self) -> String {
-        let all: Vec<&RoundNoise> = self.allotments.values().flat_map(|a| a.noise.iter()).collect();
+        let all: Vec<&RoundNoise> =
+            self.noise_schedules.values().flat_map(|a| a.noise.iter()).collect();
         let scales = || all.iter().map(|n| n.noise().scale());
         let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
         let range = if high <= low * 1.0001 {
@@ -372,9 +384,9 @@ pub fn default_gossip(facts: &PublicFacts) -> u32 {
 #[derive(Debug, Default)]
 pub struct HidingSet {
     /// Everybody's in a secret-shared sum.
-    pub together: Option<DistributedNoise>,
+    pub distributed_noise: Option<DistributedNoise>,
     /// How many hide each agent in masked sums, where that differs.
-    pub companies: Option<Arc<[u32]>>,
+    pub hiding_set_sizes: Option<Arc<[u32]>>,
     /// The neighbours', over edges.
     pub correlated: Option<Correlated>,
 }
@@ -384,15 +396,15 @@ impl HidingSet {
     /// sums it is how many hide each other. `None` where all agents are hidden alike.
     fn classes(&self) -> Option<Arc<[u32]>> {
         let correlated = self.correlated.as_ref().and_then(Correlated::classes);
-        correlated.map(|(classes, _)| classes).or_else(|| self.companies.clone())
+        correlated.map(|(classes, _)| classes).or_else(|| self.hiding_set_sizes.clone())
     }
 
     /// What hides an agent over the noise it adds itself, where the account is not the agent's
     /// alone.
     fn gain(&self) -> Option<f64> {
-        match (&self.correlated, self.together) {
+        match (&self.correlated, self.distributed_noise) {
             (Some(correlated), _) => Some(correlated.gain()),
-            (None, together) => together.map(|_| 1.0),
+            (None, distributed_noise) => distributed_noise.map(|_| 1.0),
         }
     }
 }
@@ -405,17 +417,17 @@ pub fn plan(
     facts: &PublicFacts,
     terms: &Terms<'_>,
     graphs: &[Arc<Graph>],
-    company: HidingSet,
+    hiding_set_size: HidingSet,
 ) -> Result<Account, ConfigError> {
-    let gain = company.gain();
-    let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
+    let gain = hiding_set_size.gain();
+    let drop_outs = hiding_set_size.distributed_noise.map_or(0, |t| t.drop_outs() as u32);
     let mut account = Account {
-        hiding: company.classes(),
-        together: company.together,
-        correlated: company.correlated,
+        hiding: hiding_set_size.classes(),
+        distributed_noise: hiding_set_size.distributed_noise,
+        correlated: hiding_set_size.correlated,
         batch: terms.batch,
         smoothness: facts.smoothness,
-        allotments: BTreeMap::new(),
+        noise_schedules: BTreeMap::new(),
         degree_matters: false,
         noise_spec: noise.cloned(),
         price: None,
@@ -448,23 +460,23 @@ pub fn plan(
     let mut common: BTreeMap<usize, NoiseSchedule> = BTreeMap::new();
     for (run, (graph, counts)) in graphs.iter().zip(terms.counts).enumerate() {
         for agent in 0..counts.len() {
-            let stake = terms.stake(run, agent);
-            let class = account.class(agent, stake, graph.degree(agent));
-            if account.allotments.contains_key(&class) {
+            let site_weight = terms.site_weight(run, agent);
+            let class = account.class(agent, site_weight, graph.degree(agent));
+            if account.noise_schedules.contains_key(&class) {
                 continue;
             }
             let degree = if account.degree_matters { class.1 } else { facts.degrees.0 };
             let known = common.get(&degree).filter(|_| gain.is_some()).cloned();
-            let mut allotment = match known {
+            let mut noise_schedule = match known {
                 Some(known) => known,
-                None => steps.allot(noise, gain, stake, degree)?,
+                None => steps.allot(noise, gain, site_weight, degree)?,
             };
             if gain.is_some() {
-                common.insert(degree, allotment.clone());
+                common.insert(degree, noise_schedule.clone());
             }
-            allotment.published =
-                published(protocol, &allotment.noise, stake, degree, facts, terms);
-            account.allotments.insert(class, allotment);
+            noise_schedule.published =
+                published(protocol, &noise_schedule.noise, site_weight, degree, facts, terms);
+            account.noise_schedules.insert(class, noise_schedule);
         }
     }
     account.settle();
@@ -491,11 +503,11 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn of(&self, stake: SiteWeight, degree: usize) -> Vec<Sensitivity> {
+    fn of(&self, site_weight: SiteWeight, degree: usize) -> Vec<Sensitivity> {
         let Self { protocol, how, facts, terms, drop_outs } = *self;
         let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
         let declared = terms.costs.and_then(|c| c.gradient);
-        let gradient = declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
+        let gradient = declared.unwrap_or_else(|| terms.sensitivity(site_weight, neighbours));
         let step = |k| {
             known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
         };
@@ -524,13 +536,14 @@ impl Steps<'_> {
         &self,
         noise: Option<&NoiseSpec>,
         gain: Option<f64>,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         degree: usize,
     ) -> Result<NoiseSchedule, ConfigError> {
         let Self { protocol, how, facts, terms, drop_outs } = *self;
-        let steps = self.of(gain.map_or(stake, |_| terms.loudest(facts)), degree);
+        let steps = self.of(gain.map_or(site_weight, |_| terms.loudest(facts)), degree);
         if protocol.perturbs_objective() {
-            let rounds = perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?;
+            let rounds =
+                perturbed::Rounds::new(protocol, (site_weight, degree), steps, facts, terms)?;
             return rounds.allot(noise);
         }
         let shares = protocol.shares();
@@ -553,20 +566,20 @@ impl Steps<'_> {
 fn published(
     protocol: &dyn Protocol,
     noise: &[RoundNoise],
-    stake: SiteWeight,
+    site_weight: SiteWeight,
     degree: usize,
     facts: &PublicFacts,
     terms: &Terms<'_>,
 ) -> Vec<f64> {
     let Some(privacy) = terms.privacy else { return Vec::new() };
-    let records = stake.records;
+    let records = site_weight.records;
     if terms.objective.loss != Loss::Logistic
         || terms.bounds.l2() > 1.0 + 1e-9
-        || stake.weight != 1.0
+        || site_weight.weight != 1.0
     {
         return Vec::new();
     }
-    let gradient = terms.sensitivity(stake, privacy.neighbours);
+    let gradient = terms.sensitivity(site_weight, privacy.neighbours);
     let price = |(round, noise): (u32, &RoundNoise)| {
         let laplace = noise.laplace_rate().map(|rate| PricedNoise::Laplace { rate });
         let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });

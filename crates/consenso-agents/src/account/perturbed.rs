@@ -23,7 +23,7 @@ pub(super) struct Rounds<'a> {
     steps: Vec<Sensitivity>,
     /// D by round.
     weights: Vec<f64>,
-    stake: SiteWeight,
+    site_weight: SiteWeight,
     facts: &'a PublicFacts,
     terms: &'a Terms<'a>,
 }
@@ -32,7 +32,7 @@ impl<'a> Rounds<'a> {
     /// Of an agent with `degree` neighbours.
     pub(super) fn new(
         protocol: &dyn Protocol,
-        (stake, degree): (SiteWeight, usize),
+        (site_weight, degree): (SiteWeight, usize),
         steps: Vec<Sensitivity>,
         facts: &'a PublicFacts,
         terms: &'a Terms<'a>,
@@ -49,7 +49,7 @@ impl<'a> Rounds<'a> {
             )
             .refusing_claim());
         }
-        Ok(Self { steps, weights, stake, facts, terms })
+        Ok(Self { steps, weights, site_weight, facts, terms })
     }
 
     /// The noise of every round with its account: the user's, or as little as the budget allows.
@@ -197,20 +197,23 @@ impl<'a> Rounds<'a> {
     fn perturbation(&self, k: usize, inside: Inside, scale: f64, shift: f64) -> Perturbation {
         let Terms { objective, bounds, .. } = self.terms;
         // A Hessian that is multiplied by w is that of rows √w times as long.
-        let bounds = &bounds.stretched(self.stake.weight);
+        let bounds = &bounds.stretched(self.site_weight.weight);
         Perturbation {
             inside,
             scale,
             shift,
             volume: objective.volume_sensitivity_between(
                 bounds,
-                self.stake.records,
+                self.site_weight.records,
                 self.weights[k],
                 self.terms.privacy.map(|p| p.neighbours).unwrap_or_default(),
             ),
             curvature: {
-                let (tau, rank) =
-                    objective.curvature_sensitivity(bounds, self.stake.records, self.weights[k]);
+                let (tau, rank) = objective.curvature_sensitivity(
+                    bounds,
+                    self.site_weight.records,
+                    self.weights[k],
+                );
                 let zero_out =
                     self.terms.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
                 (tau, [rank, if zero_out { 0 } else { rank }])

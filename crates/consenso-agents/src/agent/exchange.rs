@@ -73,9 +73,9 @@ impl<M> Core<M> {
     }
 
     /// The last round is complete, and this is what it left.
-    pub(crate) fn finish(&mut self, seat: &NeighbourView<'_>) {
+    pub(crate) fn finish(&mut self, neighbourhood: &NeighbourView<'_>) {
         self.queue.clear();
-        self.model = Some(self.player.finish(seat));
+        self.model = Some(self.player.finish(neighbourhood));
         let reason = self.player.stopped().map_or(StopReason::Finished, |s| s.1);
         self.queue.push_back(Effect::Done(reason));
     }

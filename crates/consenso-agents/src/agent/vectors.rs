@@ -113,7 +113,7 @@ impl Agent {
 
 impl Vectors {
     /// Where the agent sits after the last complete exchange.
-    fn seat(&self) -> NeighbourView<'_> {
+    fn neighbourhood(&self) -> NeighbourView<'_> {
         NeighbourView {
             rows: &self.rows,
             me: 0,
@@ -213,7 +213,7 @@ impl Exchange for Vectors {
     fn send(&mut self, core: &mut Core<Message>) -> Result<(), ShareError> {
         // Round `round` is complete: draft the next message.
         let mut out = vec![0.0; self.dim];
-        let release = core.player.play(&self.seat(), &mut core.draft, &mut out);
+        let release = core.player.play(&self.neighbourhood(), &mut core.draft, &mut out);
         let charge = release.charge();
         let message = Message::released(self.id, &release);
         self.own = Some(Arc::clone(&message.values));
@@ -245,7 +245,7 @@ impl Exchange for Vectors {
         self.remembers = true;
         self.round += 1;
         if self.round == core.rounds().0 {
-            core.finish(&self.seat());
+            core.finish(&self.neighbourhood());
         }
         Ok(())
     }

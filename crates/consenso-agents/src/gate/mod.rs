@@ -377,7 +377,7 @@ impl Gate {
     fn batch(&self, round: u32, local: &LocalObjective) -> Option<LocalObjective> {
         let Batches { rate, records } = self.batches?;
         let mut stream = self.seed.stream(Purpose::Batch, self.agent, u64::from(round));
-        let drawn = consenso_dp::sampled::draw(&mut stream, rate, local.stake().records);
+        let drawn = consenso_dp::sampled::draw(&mut stream, rate, local.site_weight().records);
         let batch = local.of_some(&drawn, rate * records as f64);
         Some(batch.expect("batches are drawn from records"))
     }

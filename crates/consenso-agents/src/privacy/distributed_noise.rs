@@ -69,7 +69,7 @@ pub struct DistributedNoise {
     agents: usize,
     colluders: usize,
     /// How many of those who do not collude are in every sum that can be read.
-    company: usize,
+    hiding_set_size: usize,
     /// How many may drop out.
     drop_outs: usize,
 }
@@ -79,8 +79,8 @@ impl DistributedNoise {
     /// of the noise for itself.
     #[must_use]
     pub fn new(agents: usize, colluders: usize) -> Option<Self> {
-        let company = agents.checked_sub(colluders)?;
-        (company >= 2).then_some(Self { agents, colluders, company, drop_outs: 0 })
+        let hiding_set_size = agents.checked_sub(colluders)?;
+        (hiding_set_size >= 2).then_some(Self { agents, colluders, hiding_set_size, drop_outs: 0 })
     }
 
     /// Masked sums on these graphs, of which `drop_outs` agents may drop out (see
@@ -97,9 +97,10 @@ impl DistributedNoise {
             if taken.checked_add(2)? > agents {
                 return None;
             }
-            let company = super::masked::company(graph, taken).size;
-            let company = least.map_or(company, |l| l.company.min(company));
-            least = Some(Self { agents, colluders, company, drop_outs });
+            let hiding_set_size = super::masked::smallest_hiding_set(graph, taken).size;
+            let hiding_set_size =
+                least.map_or(hiding_set_size, |l| l.hiding_set_size.min(hiding_set_size));
+            least = Some(Self { agents, colluders, hiding_set_size, drop_outs });
         }
         least
     }
@@ -131,8 +132,8 @@ impl DistributedNoise {
     /// m: how many of those who do not collude have added their part to any sum that can be read.
     /// All N − c of them among secret shares.
     #[must_use]
-    pub fn company(&self) -> usize {
-        self.company
+    pub fn hiding_set_size(&self) -> usize {
+        self.hiding_set_size
     }
 
     /// t: how many may drop out.
@@ -144,13 +145,13 @@ impl DistributedNoise {
     /// s = σ/√m, rounded up so that m·s² ≥ σ².
     #[must_use]
     pub fn part(&self, sigma: f64) -> f64 {
-        Self::part_of(sigma, self.company)
+        Self::part_of(sigma, self.hiding_set_size)
     }
 
     /// σ/√m for an agent that m hide at least, rounded up.
     #[must_use]
-    pub fn part_of(sigma: f64, company: usize) -> f64 {
-        up(sigma / (company as f64).sqrt())
+    pub fn part_of(sigma: f64, hiding_set_size: usize) -> f64 {
+        up(sigma / (hiding_set_size as f64).sqrt())
     }
 
     /// τ: how far releases of `dim` numbers, one per round, are from functions of the Gaussian sums;
@@ -185,9 +186,9 @@ mod tests {
     #[test]
     fn the_parts_of_those_left_make_up_the_whole() {
         for (agents, colluders) in [(3, 1), (10, 5), (100, 98), (7, 0)] {
-            let together = DistributedNoise::new(agents, colluders).unwrap();
-            let part = together.part(0.7);
-            let whole = (together.honest() as f64 * part * part).sqrt();
+            let distributed_noise = DistributedNoise::new(agents, colluders).unwrap();
+            let part = distributed_noise.part(0.7);
+            let whole = (distributed_noise.honest() as f64 * part * part).sqrt();
             assert!((0.7..0.7 * (1.0 + 1e-11)).contains(&whole), "{whole}");
         }
         assert_eq!(DistributedNoise::new(10, 9), None);

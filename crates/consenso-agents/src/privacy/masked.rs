@@ -37,7 +37,7 @@
 //! **Theorem.** Let a set A of at most c agents, fixed before the run, pool all they know, leave
 //! the protocol as they like (they may say of anybody that it is gone) and read every message on
 //! every link. Let all others follow rules 1 to 3. Let m be the least size of a component of the
-//! graph that can be left when some c + t agents or fewer are taken away ([`company`]), and let
+//! graph that can be left when some c + t agents or fewer are taken away ([`smallest_hiding_set`]), and let
 //! every agent's part of the noise be N(0, σ_k²/m) in its k-th charge, in which one record moves
 //! its vector by at most Δ_k in the l2 norm, whatever was sent before. Then what A learns of a
 //! record is μ-GDP with μ² = Σ_{k ≤ R+t} Δ_k²/σ_k², up to the rounding of
@@ -76,7 +76,7 @@
 //!
 //! **Parts of each agent's own.** One leaf makes m = 1. Let m_i be the least size of a component
 //! *that holds i* when some c + t agents or fewer are taken away, i not among them, or a number below
-//! it ([`companies`]), and let agent i's part have variance σ_k²/m_i. The theorem holds as it is: a
+//! it ([`hiding_set_sizes`]), and let agent i's part have variance σ_k²/m_i. The theorem holds as it is: a
 //! component C that is left has Σ_{j∈C} σ_k²/m_j ≥ Σ_{j∈C} σ_k²/|C| = σ_k², for m_j ≤ |C| of every
 //! j ∈ C. Only agents that can be cut off pay for that.
 //!
@@ -105,15 +105,15 @@ const SEARCH: u64 = 200_000_000;
 /// `taken`. Elsewhere sets are tried by their size, the smallest first.
 ///
 /// ```
-/// use consenso_agents::privacy::masked::company;
+/// use consenso_agents::privacy::masked::smallest_hiding_set;
 /// use consenso_problem::graph::Graph;
 ///
 /// let ring = Graph::ring(10)?;
-/// assert_eq!((company(&ring, 1).size, company(&ring, 2).size), (9, 1));
+/// assert_eq!((smallest_hiding_set(&ring, 1).size, smallest_hiding_set(&ring, 2).size), (9, 1));
 /// # Ok::<(), consenso_problem::graph::GraphError>(())
 /// ```
 #[must_use]
-pub fn company(graph: &Graph, taken: usize) -> Least {
+pub fn smallest_hiding_set(graph: &Graph, taken: usize) -> Least {
     let n = graph.agents();
     let left = n.saturating_sub(taken);
     if left <= 1 {
@@ -144,10 +144,10 @@ pub fn company(graph: &Graph, taken: usize) -> Least {
 /// with everybody it is joined to by more than `taken` ways that share nobody (Menger): all of these
 /// but `taken` are a lower bound. Where it is small, sets that hold the agent are tried by their size.
 #[must_use]
-pub fn companies(graph: &Graph, taken: usize) -> Vec<usize> {
+pub fn hiding_set_sizes(graph: &Graph, taken: usize) -> Vec<usize> {
     let n = graph.agents();
     let left = n.saturating_sub(taken);
-    let least = company(graph, taken);
+    let least = smallest_hiding_set(graph, taken);
     if least.size >= left || n <= 2 {
         return vec![least.size; n];
     }
@@ -438,10 +438,10 @@ pub(crate) mod tests {
             }
         }
         graphs.push(Graph::from_edges(11, &edges).unwrap());
-        assert_eq!(company(graphs.last().unwrap(), 3), Least { size: 4, exact: true });
+        assert_eq!(smallest_hiding_set(graphs.last().unwrap(), 3), Least { size: 4, exact: true });
         for graph in &graphs {
             for taken in 0..graph.agents() {
-                let (found, exact) = (company(graph, taken), brute(graph, taken));
+                let (found, exact) = (smallest_hiding_set(graph, taken), brute(graph, taken));
                 assert_eq!(found, Least { size: exact, exact: true }, "{graph:?} without {taken}");
                 let cut = (0..1u32 << graph.agents())
                     .any(|s| s.count_ones() as usize <= taken && components(graph, s).len() > 1);
@@ -482,7 +482,7 @@ pub(crate) mod tests {
         for graph in &graphs {
             let n = graph.agents();
             for taken in 0..n - 1 {
-                let found = companies(graph, taken);
+                let found = hiding_set_sizes(graph, taken);
                 assert_eq!(found, brute_companies(graph, taken), "{graph:?} without {taken}");
                 uneven += usize::from(found.iter().any(|m| *m != found[0]));
                 for set in (0..1u32 << n).filter(|s| s.count_ones() as usize <= taken) {
@@ -504,8 +504,8 @@ pub(crate) mod tests {
             (0..40u32).flat_map(|a| (0..a).map(move |b| (a, b))).collect();
         edges.push((0, 40));
         let graph = Graph::from_edges(41, &edges).unwrap();
-        let found = companies(&graph, 3);
-        assert_eq!((found[40], company(&graph, 3).size), (1, 1));
+        let found = hiding_set_sizes(&graph, 3);
+        assert_eq!((found[40], smallest_hiding_set(&graph, 3).size), (1, 1));
         assert!(found[..40].iter().all(|&m| (37..=38).contains(&m)), "{found:?}");
     }
 
@@ -513,10 +513,14 @@ pub(crate) mod tests {
     fn large_graphs_have_an_answer_that_is_never_too_large() {
         let regular = crate::graph::GraphSpec::Regular { degree: 4 };
         let graph = regular.build(100, &crate::random::Seed::from(3)).unwrap();
-        let sizes: Vec<usize> = (0..5).map(|taken| company(&graph, taken).size).collect();
+        let sizes: Vec<usize> =
+            (0..5).map(|taken| smallest_hiding_set(&graph, taken).size).collect();
         assert_eq!(sizes[4], 1, "four neighbours cut anybody off");
         assert!(sizes.windows(2).all(|w| w[0] >= w[1]) && sizes[1] == 99, "{sizes:?}");
         let complete = Graph::complete(200).unwrap();
-        assert_eq!((company(&complete, 150).size, company(&complete, 199).size), (50, 1));
+        assert_eq!(
+            (smallest_hiding_set(&complete, 150).size, smallest_hiding_set(&complete, 199).size),
+            (50, 1)
+        );
     }
 }

@@ -142,7 +142,7 @@ impl Protocol for GtSvrg {
     ) {
         let (x, _, snapshot, coin) = Self::state(view, memory.public);
         let full = &mut memory.private[..x.len()];
-        let records = local.stake().records;
+        let records = local.site_weight().records;
         let drawn = self.sample(coin, records);
         let sample = local.of_some(&drawn, self.share * records as f64);
         let Some(sample) = sample.filter(|_| !self.is_full(view.round() + 1)) else {

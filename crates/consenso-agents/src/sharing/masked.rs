@@ -530,7 +530,7 @@ impl MaskedSums {
     /// Goes on from what somebody says that the round under way revealed.
     fn take_word(&mut self, core: &mut Core<MaskedMessage>, from: u32, mean: &[f64]) {
         if !self.drafted {
-            core.player.take_in(&self.sight.seat(self.round.0));
+            core.player.take_in(&self.sight.neighbourhood(self.round.0));
         }
         self.revealed_is(core, mean, Some(from));
     }
@@ -543,7 +543,7 @@ impl MaskedSums {
         self.drafted = false;
         self.begin_again();
         if self.round == core.rounds() {
-            core.finish(&self.sight.seat(self.round.0));
+            core.finish(&self.sight.neighbourhood(self.round.0));
         }
     }
 }
@@ -602,10 +602,10 @@ impl Exchange for MaskedSums {
             let news = std::mem::take(&mut self.news);
             core.send(exchange, Charge::Nothing, [self.message(hop, None, news)]);
         } else {
-            let seat = self.sight.seat(self.round.0);
+            let neighbourhood = self.sight.neighbourhood(self.round.0);
             let (draft, total) = (&mut core.draft, &mut self.total);
             let masked = core.player.mask(
-                &seat,
+                &neighbourhood,
                 &label,
                 self.drafted,
                 draft,

@@ -189,7 +189,7 @@ impl Sight {
         self.common.total.as_deref().unwrap_or(&self.common.mean)
     }
 
-    pub(crate) fn seat(&self, round: u32) -> NeighbourView<'_> {
+    pub(crate) fn neighbourhood(&self, round: u32) -> NeighbourView<'_> {
         NeighbourView {
             rows: &self.rows,
             me: 0,

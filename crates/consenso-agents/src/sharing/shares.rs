@@ -273,9 +273,14 @@ impl Exchange for SecretShares {
         let message = |to: u32, phase, words| ShareMessage { from, to, round, phase, words };
         if self.done.is_multiple_of(2) {
             let mut words = vec![0; self.code.agents() * self.total.len()];
-            let seat = self.sight.seat(self.done / 2);
-            let shares =
-                core.player.share(&seat, &mut core.draft, &self.code, &mut self.own, &mut words)?;
+            let neighbourhood = self.sight.neighbourhood(self.done / 2);
+            let shares = core.player.share(
+                &neighbourhood,
+                &mut core.draft,
+                &self.code,
+                &mut self.own,
+                &mut words,
+            )?;
             self.total.copy_from_slice(shares.of(from as usize));
             let all = self
                 .others
@@ -310,7 +315,7 @@ impl Exchange for SecretShares {
         let revealed = revealed(&self.code, self.sight.needs(), set, &self.total, agents);
         self.sight.reveal(&self.own, &revealed);
         if round == core.rounds() {
-            core.finish(&self.sight.seat(round.0));
+            core.finish(&self.sight.neighbourhood(round.0));
         }
         Ok(())
     }

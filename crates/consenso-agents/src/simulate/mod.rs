@@ -401,10 +401,10 @@ impl Lockstep {
         let (before, width, coming) = (&**rows, *dim, *round + 1);
         let turn = |i: usize, player: &mut Player, draft: &mut DraftScratch, out: &mut [f64]| {
             if links.is_some_and(|links| links.is_asleep(i)) {
-                return player.sleep(&table.seat(i), out);
+                return player.sleep(&table.neighbourhood(i), out);
             }
-            table.seen(i, lossy, |seat| {
-                player.play(seat, draft, out);
+            table.seen(i, lossy, |neighbourhood| {
+                player.play(neighbourhood, draft, out);
             });
             if let Some((how, seed)) = compression {
                 how.apply((i, coming), seed, &before[i * width..][..width], out);
@@ -449,16 +449,16 @@ impl Lockstep {
         all.with_min_len(*grain).for_each_init(
             DraftScratch::default,
             |draft, (i, (player, out))| {
-                let seat = table.seat(i);
+                let neighbourhood = table.neighbourhood(i);
                 let aged = ages.get(i).filter(|ages| ages.iter().any(|age| *age > 0));
                 let Some(ages) = aged else {
-                    player.play(&seat, draft, out);
+                    player.play(&neighbourhood, draft, out);
                     return;
                 };
-                let seen = seen(rows, past, *dim, i, seat.neighbours, ages);
+                let seen = seen(rows, past, *dim, i, neighbourhood.neighbours, ages);
                 let indices: Vec<u32> = (1..=ages.len() as u32).collect();
                 player.play(
-                    &NeighbourView { rows: &seen, me: 0, neighbours: &indices, ..seat },
+                    &NeighbourView { rows: &seen, me: 0, neighbours: &indices, ..neighbourhood },
                     draft,
                     out,
                 );
@@ -483,7 +483,7 @@ impl Lockstep {
         for (i, (player, model)) in
             players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate()
         {
-            player.current_model(&table.seat(i), model);
+            player.current_model(&table.neighbourhood(i), model);
         }
         models
     }
@@ -559,7 +559,7 @@ impl Lockstep {
         let table =
             NeighbourViews { graph, mixing, rows, round: *round, common: common.as_ref(), links };
         let finish = |(i, player): (usize, &mut Player)| {
-            table.seen(i, lossy.as_ref(), |seat| player.finish(seat))
+            table.seen(i, lossy.as_ref(), |neighbourhood| player.finish(neighbourhood))
         };
         players.iter_mut().enumerate().map(finish).collect()
     }
@@ -590,17 +590,17 @@ impl<'a> NeighbourViews<'a> {
         lossy: Option<&LossyLinks>,
         then: impl FnOnce(&NeighbourView<'_>) -> T,
     ) -> T {
-        let seat = self.seat(agent);
+        let neighbourhood = self.neighbourhood(agent);
         match lossy {
-            None => then(&seat),
+            None => then(&neighbourhood),
             Some(links) => {
-                let seen = links.seen(agent as u32, seat.neighbours, self.round);
-                then(&NeighbourView { neighbours: &seen, ..seat })
+                let seen = links.seen(agent as u32, neighbourhood.neighbours, self.round);
+                then(&NeighbourView { neighbours: &seen, ..neighbourhood })
             }
         }
     }
 
-    fn seat(&self, agent: usize) -> NeighbourView<'a> {
+    fn neighbourhood(&self, agent: usize) -> NeighbourView<'a> {
         let (neighbours, weights) = match self.links {
             Some(links) => {
                 let weights = Weights { own: links.own(agent), neighbours: links.weights(agent) };

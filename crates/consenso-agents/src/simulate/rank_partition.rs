@@ -189,7 +189,7 @@ type Make<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a
 /// The players of a rank.
 enum RankPlayers<'a> {
     /// In memory, with their records.
-    Held(Vec<Player>),
+    InMemory(Vec<Player>),
     /// Made anew for every round and gone after it; what they must not forget stays, `None` before
     /// the first round.
     Streamed(Make<'a>, Vec<Option<PlayerState>>),
@@ -197,9 +197,9 @@ enum RankPlayers<'a> {
 
 /// The agents of one rank, moving together with those of the others.
 pub struct RankPartition<'a> {
-    residents: Vec<RankAgent>,
-    crew: RankPlayers<'a>,
-    /// Rows that residents look at, one resident's after the other's.
+    rank_agents: Vec<RankAgent>,
+    players: RankPlayers<'a>,
+    /// Rows that this rank's agents look at, one agent's after the other's.
     looks: Vec<u32>,
     /// So many of them are looked at by other ranks; they come first.
     border: usize,
@@ -209,9 +209,9 @@ pub struct RankPartition<'a> {
     round: u32,
     /// Rows of all agents that are known here, by number.
     rows: Vec<f64>,
-    /// Next rows of the residents.
+    /// Next rows of this rank's agents.
     next: Vec<f64>,
-    /// For every rank that reads here: which residents.
+    /// For every rank that reads here: which of this rank's agents.
     sends: Vec<(usize, Vec<u32>)>,
     /// For every rank that is read: where its rows go.
     receives: Vec<(usize, Vec<u32>)>,
@@ -221,7 +221,7 @@ pub struct RankPartition<'a> {
 
 impl std::fmt::Debug for RankPartition<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RankPartition(round={}, agents={})", self.round, self.residents.len())
+        write!(f, "RankPartition(round={}, agents={})", self.round, self.rank_agents.len())
     }
 }
 
@@ -306,7 +306,7 @@ impl<'a> RankPartition<'a> {
         let row =
             |agent: u32| if alone { agent } else { known.partition_point(|&k| k < agent) as u32 };
         let mut looks = Vec::with_capacity(mine.iter().map(|&i| graph.degree(i as usize)).sum());
-        let resident = |&agent: &u32| {
+        let rank_agent = |&agent: &u32| {
             let neighbours = graph.neighbours(agent as usize);
             let from = looks.len();
             looks.extend(neighbours.iter().map(|&j| row(j)));
@@ -314,11 +314,13 @@ impl<'a> RankPartition<'a> {
             let looks = from..looks.len();
             RankAgent { agent, me: row(agent), looks, place, digest: 0xcbf2_9ce4_8422_2325 }
         };
-        let residents: Vec<RankAgent> = mine.iter().map(resident).collect();
+        let rank_agents: Vec<RankAgent> = mine.iter().map(rank_agent).collect();
         let mut sends: Vec<(usize, Vec<u32>)> =
             (0..division.ranks).map(|r| (r, Vec::new())).collect();
-        for (place, resident) in residents[..border].iter().enumerate() {
-            read(resident.agent).iter().for_each(|&rank| sends[rank as usize].1.push(place as u32));
+        for (place, rank_agent) in rank_agents[..border].iter().enumerate() {
+            read(rank_agent.agent)
+                .iter()
+                .for_each(|&rank| sends[rank as usize].1.push(place as u32));
         }
         let mut receives: Vec<(usize, Vec<u32>)> =
             (0..division.ranks).map(|r| (r, Vec::new())).collect();
@@ -337,16 +339,16 @@ impl<'a> RankPartition<'a> {
             && first.as_ref().is_some_and(|p| p.protocol().capabilities().common);
         let start = first.as_ref().map(Player::start).unwrap_or_default();
         let rows = start.repeat(known.len());
-        let next = vec![0.0; residents.len() * dim];
-        let crew = match streamed {
-            true => RankPlayers::Streamed(player, residents.iter().map(|_| None).collect()),
-            false => RankPlayers::Held(
+        let next = vec![0.0; rank_agents.len() * dim];
+        let players = match streamed {
+            true => RankPlayers::Streamed(player, rank_agents.iter().map(|_| None).collect()),
+            false => RankPlayers::InMemory(
                 mine.par_iter().map(|&i| player(i as usize)).collect::<Result<_, _>>()?,
             ),
         };
         Ok(Self {
-            residents,
-            crew,
+            rank_agents,
+            players,
             looks,
             border,
             mixing,
@@ -393,14 +395,14 @@ impl<'a> RankPartition<'a> {
         let expected: Vec<(usize, usize)> =
             self.receives.iter().map(|(rank, rows)| (*rank, rows.len() * self.dim)).collect();
         ranks.post(out.collect(), &expected)?;
-        self.play(self.border..self.residents.len(), common.as_ref())?;
+        self.play(self.border..self.rank_agents.len(), common.as_ref())?;
         let received = ranks.collect()?;
-        let Self { residents, rows, next, dim, receives, .. } = self;
-        if residents.len() * *dim == rows.len() && self.border == 0 {
+        let Self { rank_agents, rows, next, dim, receives, .. } = self;
+        if rank_agents.len() * *dim == rows.len() && self.border == 0 {
             std::mem::swap(rows, next);
         } else {
-            for (resident, row) in residents.iter().zip(next.chunks_exact(*dim)) {
-                rows[resident.me as usize * *dim..][..*dim].copy_from_slice(row);
+            for (rank_agent, row) in rank_agents.iter().zip(next.chunks_exact(*dim)) {
+                rows[rank_agent.me as usize * *dim..][..*dim].copy_from_slice(row);
             }
         }
         for ((_, places), numbers) in receives.iter().zip(received) {
@@ -422,27 +424,27 @@ impl<'a> RankPartition<'a> {
         which: std::ops::Range<usize>,
         common: Option<&Common>,
     ) -> Result<(), SimulationError> {
-        let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
+        let Self { rank_agents, players, looks, mixing, dim, round, rows, next, .. } = self;
         let table = NeighbourViews { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
-        let each = residents[which.clone()].par_iter_mut().zip(next.par_chunks_exact_mut(*dim));
+        let each = rank_agents[which.clone()].par_iter_mut().zip(next.par_chunks_exact_mut(*dim));
         let play = |draft: &mut DraftScratch,
-                    resident: &mut RankAgent,
+                    rank_agent: &mut RankAgent,
                     player: &mut Player,
                     out: &mut [f64]| {
-            player.play(&table.seat(resident), draft, out);
+            player.play(&table.neighbourhood(rank_agent), draft, out);
             for x in out.iter() {
-                resident.digest = (resident.digest ^ x.to_bits())
+                rank_agent.digest = (rank_agent.digest ^ x.to_bits())
                     .wrapping_mul(0x0000_0100_0000_01b3)
                     .rotate_left(23);
             }
         };
-        match crew {
-            RankPlayers::Held(players) => {
+        match players {
+            RankPlayers::InMemory(players) => {
                 each.zip(&mut players[which]).for_each_init(
                     DraftScratch::default,
-                    |draft, ((resident, out), player)| {
-                        play(draft, resident, player, out);
+                    |draft, ((rank_agent, out), player)| {
+                        play(draft, rank_agent, player, out);
                     },
                 );
                 Ok(())
@@ -450,9 +452,9 @@ impl<'a> RankPartition<'a> {
             RankPlayers::Streamed(make, states) => {
                 let each = each.zip(&mut states[which]);
                 let played =
-                    each.map_init(DraftScratch::default, |draft, ((resident, out), state)| {
-                        let mut player = revived(make, resident, state.as_ref())?;
-                        play(draft, resident, &mut player, out);
+                    each.map_init(DraftScratch::default, |draft, ((rank_agent, out), state)| {
+                        let mut player = revived(make, rank_agent, state.as_ref())?;
+                        play(draft, rank_agent, &mut player, out);
                         *state = Some(player.state());
                         Ok(())
                     });
@@ -468,22 +470,22 @@ impl<'a> RankPartition<'a> {
         width: usize,
         of: impl Fn(&RankAgent, &Player, &mut Workspace, &mut [f64]) + Sync,
     ) -> Result<Vec<f64>, SimulationError> {
-        let mut all = vec![0.0; self.residents.len() * width];
-        let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
-        match &self.crew {
-            RankPlayers::Held(players) => {
+        let mut all = vec![0.0; self.rank_agents.len() * width];
+        let each = self.rank_agents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
+        match &self.players {
+            RankPlayers::InMemory(players) => {
                 each.zip(players).for_each_init(
                     Workspace::default,
-                    |work, ((resident, out), player)| {
-                        of(resident, player, work, out);
+                    |work, ((rank_agent, out), player)| {
+                        of(rank_agent, player, work, out);
                     },
                 );
             }
             RankPlayers::Streamed(make, states) => {
                 let made = each.zip(states).map_init(
                     Workspace::default,
-                    |work, ((resident, out), state)| {
-                        of(resident, &revived(make, resident, state.as_ref())?, work, out);
+                    |work, ((rank_agent, out), state)| {
+                        of(rank_agent, &revived(make, rank_agent, state.as_ref())?, work, out);
                         Ok(())
                     },
                 );
@@ -493,13 +495,13 @@ impl<'a> RankPartition<'a> {
         Ok(self.sorted(all, width))
     }
 
-    /// From the order of residents to that of their numbers.
+    /// From the order in which this rank keeps its agents to that of their numbers.
     fn sorted(&self, all: Vec<f64>, width: usize) -> Vec<f64> {
-        if self.border == 0 || self.border == self.residents.len() {
+        if self.border == 0 || self.border == self.rank_agents.len() {
             return all;
         }
-        let mut order: Vec<usize> = (0..self.residents.len()).collect();
-        order.sort_by_key(|&place| self.residents[place].agent);
+        let mut order: Vec<usize> = (0..self.rank_agents.len()).collect();
+        order.sort_by_key(|&place| self.rank_agents[place].agent);
         order.iter().flat_map(|&place| &all[place * width..][..width]).copied().collect()
     }
 
@@ -510,8 +512,8 @@ impl<'a> RankPartition<'a> {
     /// [`SimulationError`] when an agent cannot be made again.
     pub fn current_models(&self) -> Result<Vec<f64>, SimulationError> {
         let table = self.table(None);
-        self.of_each(self.model_dim, |resident, player, _, model| {
-            player.current_model(&table.seat(resident), model);
+        self.of_each(self.model_dim, |rank_agent, player, _, model| {
+            player.current_model(&table.neighbourhood(rank_agent), model);
         })
     }
 
@@ -540,20 +542,20 @@ impl<'a> RankPartition<'a> {
     /// As for [`Self::current_models`].
     pub fn finish(&mut self) -> Result<Vec<f64>, SimulationError> {
         let common = self.common();
-        let mut all = vec![0.0; self.residents.len() * self.model_dim];
-        let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
+        let mut all = vec![0.0; self.rank_agents.len() * self.model_dim];
+        let Self { rank_agents, players, looks, mixing, round, rows, model_dim, .. } = self;
         let table = NeighbourViews { rows, looks, mixing, round: *round, common: common.as_ref() };
-        let each = residents.par_iter().zip(all.par_chunks_exact_mut((*model_dim).max(1)));
-        match crew {
-            RankPlayers::Held(players) => {
-                each.zip(players).for_each(|((resident, model), player)| {
-                    model.copy_from_slice(&player.finish(&table.seat(resident)));
+        let each = rank_agents.par_iter().zip(all.par_chunks_exact_mut((*model_dim).max(1)));
+        match players {
+            RankPlayers::InMemory(players) => {
+                each.zip(players).for_each(|((rank_agent, model), player)| {
+                    model.copy_from_slice(&player.finish(&table.neighbourhood(rank_agent)));
                 });
             }
             RankPlayers::Streamed(make, states) => {
-                let finished = each.zip(states).map(|((resident, model), state)| {
-                    let mut player = revived(make, resident, state.as_ref())?;
-                    model.copy_from_slice(&player.finish(&table.seat(resident)));
+                let finished = each.zip(states).map(|((rank_agent, model), state)| {
+                    let mut player = revived(make, rank_agent, state.as_ref())?;
+                    model.copy_from_slice(&player.finish(&table.neighbourhood(rank_agent)));
                     Ok(())
                 });
                 finished.collect::<Result<(), SimulationError>>()?;
@@ -566,7 +568,8 @@ impl<'a> RankPartition<'a> {
     /// released: equal transcripts have equal hashes.
     #[must_use]
     pub fn digests(&self) -> Vec<u64> {
-        let mut all: Vec<(u32, u64)> = self.residents.iter().map(|r| (r.agent, r.digest)).collect();
+        let mut all: Vec<(u32, u64)> =
+            self.rank_agents.iter().map(|r| (r.agent, r.digest)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, digest)| digest).collect()
     }
@@ -577,9 +580,9 @@ impl<'a> RankPartition<'a> {
         PartedState {
             round: self.round,
             rows: self.rows.clone(),
-            digests: self.residents.iter().map(|r| r.digest).collect(),
-            players: match &self.crew {
-                RankPlayers::Held(players) => players.iter().map(|p| Some(p.state())).collect(),
+            digests: self.rank_agents.iter().map(|r| r.digest).collect(),
+            players: match &self.players {
+                RankPlayers::InMemory(players) => players.iter().map(|p| Some(p.state())).collect(),
                 RankPlayers::Streamed(_, states) => states.clone(),
             },
         }
@@ -590,22 +593,22 @@ impl<'a> RankPartition<'a> {
     /// # Errors
     /// [`RestoreError`] if it is of another one.
     pub fn resume(&mut self, state: PartedState) -> Result<(), RestoreError> {
-        let agents = self.residents.len();
+        let agents = self.rank_agents.len();
         if state.rows.len() != self.rows.len()
             || state.players.len() != agents
             || state.digests.len() != agents
         {
             return Err(RestoreError::Shape { what: "the agents of a rank" });
         }
-        match &mut self.crew {
-            RankPlayers::Held(players) => {
+        match &mut self.players {
+            RankPlayers::InMemory(players) => {
                 for (player, saved) in players.iter_mut().zip(&state.players) {
                     saved.as_ref().map_or(Ok(()), |saved| player.resume(saved))?;
                 }
             }
             RankPlayers::Streamed(_, states) => *states = state.players,
         }
-        self.residents.iter_mut().zip(&state.digests).for_each(|(r, digest)| r.digest = *digest);
+        self.rank_agents.iter_mut().zip(&state.digests).for_each(|(r, digest)| r.digest = *digest);
         self.rows = state.rows;
         self.round = state.round;
         Ok(())
@@ -615,15 +618,15 @@ impl<'a> RankPartition<'a> {
 /// A streamed player where it was.
 fn revived(
     make: &Make<'_>,
-    resident: &RankAgent,
+    rank_agent: &RankAgent,
     state: Option<&PlayerState>,
 ) -> Result<Player, SimulationError> {
-    let mut player = make(resident.agent as usize)?;
+    let mut player = make(rank_agent.agent as usize)?;
     state.map_or(Ok(()), |state| player.resume(state))?;
     Ok(player)
 }
 
-/// What residents look at in a round.
+/// What the agents of a rank look at in a round.
 struct NeighbourViews<'a> {
     rows: &'a [f64],
     looks: &'a [u32],
@@ -633,13 +636,13 @@ struct NeighbourViews<'a> {
 }
 
 impl<'a> NeighbourViews<'a> {
-    fn seat(&self, resident: &RankAgent) -> NeighbourView<'a> {
-        let agent = resident.agent as usize;
+    fn neighbourhood(&self, rank_agent: &RankAgent) -> NeighbourView<'a> {
+        let agent = rank_agent.agent as usize;
         NeighbourView {
             rows: self.rows,
-            me: resident.me,
-            neighbours: &self.looks[resident.looks.clone()],
-            place: resident.place as usize,
+            me: rank_agent.me,
+            neighbours: &self.looks[rank_agent.looks.clone()],
+            place: rank_agent.place as usize,
             weights: Weights {
                 own: self.mixing.own(agent),
                 neighbours: self.mixing.neighbours(agent),

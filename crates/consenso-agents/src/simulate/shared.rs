@@ -135,9 +135,9 @@ impl Exchange {
          -> Result<(), ShareError> {
             if let Some(label) = &label {
                 if !label.gave_up(sight.agent() as u32) {
-                    let seat = sight.seat(round);
+                    let neighbourhood = sight.neighbourhood(round);
                     player.mask(
-                        &seat,
+                        &neighbourhood,
                         label,
                         false,
                         &mut work.draft,
@@ -149,7 +149,13 @@ impl Exchange {
                 }
                 return Ok(());
             }
-            player.share(&sight.seat(round), &mut work.draft, &code, own, &mut work.words)?;
+            player.share(
+                &sight.neighbourhood(round),
+                &mut work.draft,
+                &code,
+                own,
+                &mut work.words,
+            )?;
             // Share j goes to agent j, who adds it to those it holds.
             add(&mut work.sums, &work.words);
             Ok(())
@@ -213,11 +219,11 @@ impl Exchange {
             |agent: usize| self.masks.as_ref().is_some_and(|m| m.gone.contains(&(agent as u32)));
         let finish = |(player, sight): (&mut Player, &Sight)| {
             if !gone(sight.agent()) {
-                return player.finish(&sight.seat(round));
+                return player.finish(&sight.neighbourhood(round));
             }
             // Where it stood when it died.
             let mut model = vec![0.0; player.local().dim()];
-            player.current_model(&sight.seat(round), &mut model);
+            player.current_model(&sight.neighbourhood(round), &mut model);
             model
         };
         players.iter_mut().zip(&self.sights).map(finish).collect()

@@ -91,9 +91,9 @@ impl Ear {
             | Frame::Bye
             | Frame::ReleaseSignature { .. }
             | Frame::Heard { .. }
-            | Frame::Told { .. } => return Ok(()),
+            | Frame::Receipts { .. } => return Ok(()),
             Frame::Yours { .. } | Frame::Study(_) | Frame::Farewell { .. } => return Ok(()),
-            Frame::Lost | Frame::Kept { .. } => return Ok(()),
+            Frame::Lost | Frame::ReturnedRelease { .. } => return Ok(()),
             Frame::EdgeKey { .. } | Frame::EdgeSame { .. } => return Ok(()),
             Frame::Agreed { .. } | Frame::Agreement(_) => return Ok(()),
             Frame::Refused(reason) => return Err(format!("refused: {reason}")),

@@ -56,7 +56,7 @@ pub struct Released {
 
 /// What an attack needs to know of the agent; all of it is public.
 #[derive(Clone, Debug)]
-pub struct Seated {
+pub struct AttackedAgent {
     /// b.
     pub records: usize,
     /// Features of a record.
@@ -68,7 +68,7 @@ pub struct Seated {
 }
 
 impl AgentAttack {
-    /// An attack on the agent that sits at `seat`, protected by `noise` and `ledger`.
+    /// An attack on the agent that `neighbourhood` describes, protected by `noise` and `ledger`.
     #[must_use]
     #[expect(clippy::too_many_arguments, reason = "each is one public fact of the run")]
     pub fn new(
@@ -80,24 +80,29 @@ impl AgentAttack {
         noise: Arc<[RoundNoise]>,
         ledger: Ledger,
         facts: &PublicFacts,
-        seat: &Seated,
+        neighbourhood: &AttackedAgent,
     ) -> Self {
-        let rows = seat.records.div_ceil(RECORDS_PER_ROW).max(2).min(seat.records.max(1));
+        let rows = neighbourhood
+            .records
+            .div_ceil(RECORDS_PER_ROW)
+            .max(2)
+            .min(neighbourhood.records.max(1));
         let gaussian = noise.first().is_some_and(|n| matches!(n.noise(), Noise::Gaussian { .. }));
         let spread = if gaussian || timetable.rounds > 1 { WorstNorm::L2 } else { WorstNorm::L1 };
-        let pair = WorstPair::new(objective.loss, bounds, seat.features, spread, neighbours)
-            .compact()
-            .scaled(rows as f64 / seat.records.max(1) as f64);
+        let pair =
+            WorstPair::new(objective.loss, bounds, neighbourhood.features, spread, neighbours)
+                .compact()
+                .scaled(rows as f64 / neighbourhood.records.max(1) as f64);
         let objective = Objective { loss: pair.loss(), ..objective };
         let local = |side| LocalObjective::new(objective, pair.records(side, rows));
         let locals =
             [local(Side::First), local(Side::Second), LocalObjective::new(objective, pair.known())];
         let facts = PublicFacts { dim: locals[0].dim(), ..*facts };
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
-        let degree = seat.weights.len();
+        let degree = neighbourhood.weights.len();
         let gain = |k| protocol.step_sensitivity(k, degree, &unit, &facts).l2;
         let gains = (1..=timetable.rounds).map(gain).collect();
-        let weights = (seat.own_weight, seat.weights.clone());
+        let weights = (neighbourhood.own_weight, neighbourhood.weights.clone());
         let released = Released::default();
         Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows, released }
     }
@@ -147,7 +152,7 @@ impl AgentAttack {
             .combining(mixing, constraint);
         for round in 0..self.timetable.rounds {
             self.echo(&mut rows);
-            let seat = NeighbourView {
+            let neighbourhood = NeighbourView {
                 rows: &rows,
                 me: 0,
                 neighbours: &indices,
@@ -156,13 +161,13 @@ impl AgentAttack {
                 round,
                 common: None,
             };
-            player.play(&seat, &mut draft, &mut out);
+            player.play(&neighbourhood, &mut draft, &mut out);
             if player.stopped().is_some() {
                 // From here on its messages are computed from releases alone.
                 break;
             }
             let noise = self.noise.get(round as usize).map(RoundNoise::noise);
-            watch.see(&seat, self.gains[round as usize], noise, &out);
+            watch.see(&neighbourhood, self.gains[round as usize], noise, &out);
             rows[..dim].copy_from_slice(&out);
         }
         watch.ratio()
@@ -235,14 +240,14 @@ impl<'a> Watch<'a> {
         Self { mixing, constraint, ..self }
     }
 
-    /// Takes in the agent's next release, made from what `seat` shows; `gain` turns a gradient into
+    /// Takes in the agent's next release, made from what `neighbourhood` shows; `gain` turns a gradient into
     /// a step.
     ///
     /// The interval counts as its middle, which is exact where it has no width and a fair
     /// approximation elsewhere: the bound is valid for any statistic.
     pub fn see(
         &mut self,
-        seat: &NeighbourView<'_>,
+        neighbourhood: &NeighbourView<'_>,
         gain: f64,
         noise: Option<Noise>,
         released: &[f64],
@@ -250,23 +255,23 @@ impl<'a> Watch<'a> {
         let Self { protocol, without, direction, memory, private, low, high, step, work, .. } =
             self;
         let view = View::new(
-            seat.rows,
+            neighbourhood.rows,
             protocol.width(without.dim()),
-            seat.me,
-            seat.neighbours,
-            seat.place,
-            seat.weights,
-            seat.round,
+            neighbourhood.me,
+            neighbourhood.neighbours,
+            neighbourhood.place,
+            neighbourhood.weights,
+            neighbourhood.round,
         )
         .with_regularization(without.regularization())
         .with_constraint(self.constraint)
-        .with_common(seat.common)
+        .with_common(neighbourhood.common)
         .with_mixing(self.mixing);
-        if seat.round > 0 {
+        if neighbourhood.round > 0 {
             protocol.absorb(&view, memory);
         }
         // What is not active is a function of what was released, and tells nothing.
-        let active = protocol.active(seat.round + 1, view.dim());
+        let active = protocol.active(neighbourhood.round + 1, view.dim());
         let active = active.unwrap_or_else(|| (0..view.dim() as u32).collect());
         for drafted in [&mut *low, &mut *high, &mut *step] {
             drafted.resize(active.len(), 0.0);

@@ -7,8 +7,8 @@ use super::run::player_behind;
 use crate::account::{Accounting, Correlated, NoiseSchedule};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, NeighbourView, Player};
 use crate::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Released, Seated, Side, Trial, Verdict,
-    Watch, WorstNorm, WorstPair, audit,
+    AgentAttack, AttackedAgent, Audit, Claimed, Options, ReleaseAttack, Released, Side, Trial,
+    Verdict, Watch, WorstNorm, WorstPair, audit,
 };
 use crate::config_error::ConfigError;
 use crate::data::{RawColumn, Records, RowBounds, Task};
@@ -100,7 +100,7 @@ impl Experiment {
         target: AuditTarget,
         options: Options,
     ) -> Result<AlgorithmAudit, ConfigError> {
-        if planned.account.together.is_some() && target != AuditTarget::Experiment {
+        if planned.account.distributed_noise.is_some() && target != AuditTarget::Experiment {
             return Err(ConfigError::of(format!(
                 "{}: in secret shares and masked sums an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
@@ -282,9 +282,9 @@ impl<'a> Audited<'a> {
     ) -> Option<Self> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
-        let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
+        let (site_weight, degree) = (locals[AGENT].site_weight(), graph.degree(AGENT));
         let NoiseSchedule { noise, ledger, price, steps, hidden_by, .. } =
-            planned.account.allotment(AGENT, stake, degree)?;
+            planned.account.noise_schedule(AGENT, site_weight, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts =
@@ -359,7 +359,7 @@ impl<'a> Audited<'a> {
     /// It is that of the records that were announced, whichever the agent plays with.
     fn gate(&self, i: usize, graph: &Graph, seed: &Seed) -> Gate {
         let Self { planned, locals, .. } = self;
-        let gate = planned.account.gate(i, locals[i].stake(), graph.degree(i), seed, false);
+        let gate = planned.account.gate(i, locals[i].site_weight(), graph.degree(i), seed, false);
         match &planned.account.correlated {
             Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
             None => gate,
@@ -375,13 +375,13 @@ impl<'a> Audited<'a> {
         gate: Gate,
         seed: &Seed,
     ) -> Player {
-        let seat = (i, graph, counts);
-        player_behind(gate, self.experiment, self.planned, seat, local, Some(seed))
+        let neighbourhood = (i, graph, counts);
+        player_behind(gate, self.experiment, self.planned, neighbourhood, local, Some(seed))
     }
 
     /// The numbers of records that were announced.
     fn counts(&self) -> Vec<usize> {
-        self.locals.iter().map(|l| l.stake().records).collect()
+        self.locals.iter().map(|l| l.site_weight().records).collect()
     }
 
     /// The attacked agent's records but for the first, as the second data set of its relation has
@@ -427,7 +427,7 @@ impl<'a> Audited<'a> {
                 crate::kernel::axpy(1.0, &left, &mut sum);
             }
             let own = |(j, local): (usize, &LocalObjective)| {
-                let of = planned.account.allotment(j, local.stake(), graph.degree(j))?;
+                let of = planned.account.noise_schedule(j, local.site_weight(), graph.degree(j))?;
                 Some(of.noise.get(round as usize)?.noise().scale().powi(2))
             };
             let variance = locals.iter().enumerate().map(own).sum::<Option<f64>>()?;
@@ -544,7 +544,7 @@ impl<'a> Audited<'a> {
             Arc::clone(&self.noise),
             self.ledger.clone(),
             &self.facts,
-            &Seated {
+            &AttackedAgent {
                 records: local.records().len(),
                 features: local.records().dim(),
                 own_weight: self.mixing.own(AGENT),
@@ -807,7 +807,7 @@ impl<'a> Whole<'a> {
         let without = &self.first[2];
         let constraint = self.audited.experiment.spec.objective.constraint;
         let mut watch =
-            Watch::new(&*planned.protocol, &self.pair, without, without.stake().records)
+            Watch::new(&*planned.protocol, &self.pair, without, without.site_weight().records)
                 .combining(planned.mixing, constraint);
         let (dim, mut late) = (network.dim(), Late::new(self.audited));
         for round in 0..planned.timetable.rounds {
@@ -816,7 +816,7 @@ impl<'a> Whole<'a> {
             if network.players()[AGENT].stopped().is_some() || network.failure().is_some() {
                 break;
             }
-            let mut seat = NeighbourView {
+            let mut neighbourhood = NeighbourView {
                 rows: &rows,
                 me: AGENT as u32,
                 neighbours: graph.neighbours(AGENT),
@@ -827,11 +827,12 @@ impl<'a> Whole<'a> {
             };
             let mixed = late.seen(&rows, dim, &ages);
             if let Some((rows, indices)) = &mixed {
-                (seat.rows, seat.me, seat.neighbours) = (rows, 0, indices);
+                (neighbourhood.rows, neighbourhood.me, neighbourhood.neighbours) =
+                    (rows, 0, indices);
             }
             let mut seen = network.rows()[..dim].to_vec();
             if planned.sharing.is_some() {
-                self.subtract_others(&seat, &mut seen);
+                self.subtract_others(&neighbourhood, &mut seen);
             }
             let k = round as usize;
             let mut hidden = hidden_by.get(k).copied();
@@ -845,7 +846,7 @@ impl<'a> Whole<'a> {
                     if guess == Guess::OwnEdge { own.noise().scale() } else { sigma * pool.spared };
                 hidden = Some(Noise::Gaussian { sigma });
             }
-            watch.see(&seat, self.gains[k], hidden, &seen);
+            watch.see(&neighbourhood, self.gains[k], hidden, &seen);
             late.keep(rows);
         }
         watch.ratio()
@@ -855,8 +856,11 @@ impl<'a> Whole<'a> {
     /// as few as add up to what is claimed.
     fn honest(&self) -> usize {
         let Audited { planned, locals, .. } = self.audited;
-        let Some(together) = planned.account.together else { return locals.len() };
-        let part = |agent: usize| 1.0 / planned.account.company(together, agent) as f64;
+        let Some(distributed_noise) = planned.account.distributed_noise else {
+            return locals.len();
+        };
+        let part =
+            |agent: usize| 1.0 / planned.account.hiding_set_size(distributed_noise, agent) as f64;
         let (mut count, mut added) = (0, 0.0);
         while count < locals.len() && added < 1.0 - 1e-9 {
             added += part(count);
@@ -867,17 +871,17 @@ impl<'a> Whole<'a> {
 
     /// Turns the revealed mean into N times it less what all agents but the first put into it: the
     /// adversary knows their records.
-    fn subtract_others(&self, seat: &NeighbourView<'_>, seen: &mut [f64]) {
+    fn subtract_others(&self, neighbourhood: &NeighbourView<'_>, seen: &mut [f64]) {
         let Audited { planned, locals, .. } = self.audited;
         let (protocol, dim) = (&*planned.protocol, seen.len());
         let view = View::new(
-            seat.rows,
+            neighbourhood.rows,
             dim,
-            seat.me,
-            seat.neighbours,
-            seat.place,
-            seat.weights,
-            seat.round,
+            neighbourhood.me,
+            neighbourhood.neighbours,
+            neighbourhood.place,
+            neighbourhood.weights,
+            neighbourhood.round,
         )
         .with_regularization(self.first[2].regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);

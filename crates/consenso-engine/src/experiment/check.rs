@@ -133,10 +133,10 @@ pub struct Experiment {
     /// Whether the source holds the records of one agent alone.
     pub(super) alone: bool,
     /// Whether models are compared with what the records could give at best, round by round.
-    pub(super) judged: bool,
+    pub(super) with_references: bool,
     pub(super) graphs: Vec<Arc<Graph>>,
     /// The linear constraint, if the agents share one instead of a model.
-    pub(super) tied: Option<CoupledProblem>,
+    pub(super) coupled: Option<CoupledProblem>,
     /// The raw columns, where they are scouted.
     pub(super) layout: Option<Arc<RawLayout>>,
     pub(super) planned: Vec<Planned>,
@@ -273,7 +273,7 @@ struct Problem {
     /// same.
     weights: Vec<Vec<f64>>,
     /// The linear constraint, if the agents share one instead of a model.
-    tied: Option<CoupledProblem>,
+    coupled: Option<CoupledProblem>,
     /// What the user should know of the records.
     notes: Vec<String>,
     /// How many records one person has at most.
@@ -366,7 +366,7 @@ impl Problem {
             counts,
             layout,
             weights,
-            tied: None,
+            coupled: None,
             notes,
             person,
         })
@@ -395,11 +395,11 @@ impl Problem {
         spec: &ExperimentSpec,
         facts: &mut PublicFacts,
     ) -> Result<(), SpecError> {
-        self.tied =
+        self.coupled =
             tie(spec, self.counts[0].len(), facts.dim).map_err(|fault| read.placed(&fault))?;
-        if let Some(tied) = self.tied.as_ref().filter(|t| !t.costs.is_empty()) {
-            facts.dim = tied.dim;
-            (facts.strong_convexity, facts.smoothness) = tied.curvature;
+        if let Some(coupled) = self.coupled.as_ref().filter(|t| !t.costs.is_empty()) {
+            facts.dim = coupled.dim;
+            (facts.strong_convexity, facts.smoothness) = coupled.curvature;
             facts.coordinate_smoothness = facts.smoothness;
         }
         Ok(())
@@ -450,7 +450,7 @@ impl Plan {
     ) -> Result<Self, SpecError> {
         let Problem { features, bounds, objective, balanced, counts, layout, weights, .. } =
             problem;
-        let (tied, mut warnings) = (problem.tied.as_ref(), problem.notes.clone());
+        let (coupled, mut warnings) = (problem.coupled.as_ref(), problem.notes.clone());
         let mut planned = Vec::new();
         for (index, algorithm) in algorithms.into_iter().enumerate() {
             let place = |fault: ConfigError| SpecError {
@@ -486,12 +486,12 @@ impl Plan {
                     counts,
                     weights,
                     weighting: &spec.data.weights,
-                    costs: declared_costs(spec, tied),
+                    costs: declared_costs(spec, coupled),
                     clipped: spec.data.encoding == Encoding::Scouted,
                     seeded: read.entropy.is_none(),
                 },
                 balanced: *balanced,
-                tied,
+                coupled,
                 person: problem.person,
             };
             let (one, mut warned) = match layout {
@@ -609,7 +609,7 @@ impl Experiment {
             let (one, source) = (prepared.spec.clone(), Arc::clone(&prepared.source));
             let mut experiment = Self::check_one(read, one, source, 0)?;
             experiment.questions = Some(Arc::new(prepared.questionnaire(&experiment)));
-            experiment.judged = false;
+            experiment.with_references = false;
             Ok(experiment)
         };
         let precise = spec.query.iter().any(|q| q.precision.is_some());
@@ -667,7 +667,8 @@ impl Experiment {
         problem.tie(read, &spec, &mut facts)?;
         let Plan { planned, warnings, trace_every } =
             Plan::new(read, &spec, algorithms, &problem, &network, &mut facts)?;
-        let Problem { objective, threshold, balanced, layout, weights, counts, tied, .. } = problem;
+        let Problem { objective, threshold, balanced, layout, weights, counts, coupled, .. } =
+            problem;
         let all = || counts.iter().flatten().copied();
         Ok(Self {
             records: (all().min().unwrap_or(0), all().max().unwrap_or(0)),
@@ -680,9 +681,9 @@ impl Experiment {
             counts: counts.into_iter().next().unwrap_or_default(),
             weights,
             alone: read.site.is_some(),
-            judged: true,
+            with_references: true,
             graphs: network.graphs,
-            tied,
+            coupled,
             layout,
             planned,
             trace_every,
@@ -818,12 +819,13 @@ impl Experiment {
     /// How far the gradient of such an agent moves between neighbours.
     pub(super) fn gradient_sensitivity(
         &self,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         neighbours: crate::privacy::NeighbourRelation,
     ) -> Sensitivity {
-        let declared = self.tied.as_ref().and_then(|t| t.gradient);
-        declared
-            .unwrap_or_else(|| self.objective.sensitivity_of(&self.row_bounds(), stake, neighbours))
+        let declared = self.coupled.as_ref().and_then(|t| t.gradient);
+        declared.unwrap_or_else(|| {
+            self.objective.sensitivity_of(&self.row_bounds(), site_weight, neighbours)
+        })
     }
 
     /// N·w_i of an agent, 1 where all agents count the same or columns are scouted, whose sums are
@@ -838,7 +840,7 @@ impl Experiment {
     }
 
     /// What is public of an agent of the first run.
-    pub(super) fn stake(&self, agent: usize) -> SiteWeight {
+    pub(super) fn site_weight(&self, agent: usize) -> SiteWeight {
         SiteWeight { records: self.counts[agent], weight: self.weight(0, agent) }
     }
 
@@ -849,8 +851,8 @@ impl Experiment {
     }
 
     /// Trains only: no optimum, no objective by round and no figure of test records is computed.
-    pub(crate) fn unjudged(mut self) -> Self {
-        self.judged = false;
+    pub(crate) fn without_references(mut self) -> Self {
+        self.with_references = false;
         self
     }
 
@@ -873,7 +875,7 @@ impl Experiment {
                 .map(local)
                 .collect()),
             Source::Costs => {
-                let costs = self.tied.iter().flat_map(|t| &t.costs);
+                let costs = self.coupled.iter().flat_map(|t| &t.costs);
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
             }
             Source::Data(_) if self.alone => {
@@ -916,7 +918,7 @@ impl Experiment {
     /// Returns the records that nobody trains on in repetition `run`, if there are any.
     #[must_use]
     pub fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
-        if self.tied.is_some() {
+        if self.coupled.is_some() {
             // A model that serves a common budget is not judged by how well it predicts.
             return None;
         }

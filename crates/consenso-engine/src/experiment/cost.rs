@@ -75,9 +75,9 @@ impl Experiment {
     /// What one run of one algorithm costs the dearest agent, and against whom.
     fn transcript(&self, planned: &Planned) -> Option<(StudyCost, (String, Adversary))> {
         let mut all: Option<(StudyCost, (String, Adversary))> = None;
-        for allotment in planned.account.allotments() {
-            let claim = self.account_claim(allotment)?;
-            let cost = allotment.cost(&claim);
+        for noise_schedule in planned.account.noise_schedules() {
+            let claim = self.account_claim(noise_schedule)?;
+            let cost = noise_schedule.cost(&claim);
             let most = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
             // Records may be another agent's in another run, so that each transcript counts as the
             // dearest agent's.

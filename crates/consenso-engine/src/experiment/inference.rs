@@ -199,7 +199,7 @@ impl Experiment {
         let not_private = || {
             let planned = self.planned.iter().find(|p| p.label == trained.label)?;
             let (scouted, locals) = (planned.scouted.as_ref()?, self.locals(0).ok()?);
-            let records: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
+            let records: Vec<usize> = locals.iter().map(|l| l.site_weight().records).collect();
             let exact = scouted.without_noise(&locals, &records, self.graphs.first()?)?;
             self.inference_of(&trained.label, &exact)
         };

@@ -451,7 +451,8 @@ fn one_run(
     watch: &mut dyn Watch,
 ) -> Result<Option<Option<LargeRun>>, RunError> {
     let division = Division::new(divided(experiment, run), ranks.ranks());
-    let mut network = residents(experiment, planned, run, (&division, ranks.rank(), streamed))?;
+    let mut network =
+        agents_of_rank(experiment, planned, run, (&division, ranks.rank(), streamed))?;
     if let Some(state) = progress.state.take() {
         network.resume(state)?;
     }
@@ -508,7 +509,7 @@ fn one_run(
 }
 
 /// The agents of one rank, with their records and no others'.
-fn residents<'a>(
+fn agents_of_rank<'a>(
     experiment: &'a Experiment,
     planned: &'a Planned,
     run: u32,

@@ -109,7 +109,7 @@ impl Experiment {
             statement: e.statement.clone(),
             seeded: e.seeded,
         });
-        let own = self.tied.is_some();
+        let own = self.coupled.is_some();
         let differ = trained.agents.iter().any(|a| *a != trained.agents[0]);
         let few = trained.agents.len() * trained.mean.len() <= MOST_AGENT_NUMBERS;
         if own || differ && few {

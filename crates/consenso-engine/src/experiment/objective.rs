@@ -130,10 +130,10 @@ pub(super) fn budget_per_sensitivity(
     privacy: &super::PrivacySpec,
     objective: &Objective,
     bounds: &RowBounds,
-    stakes: impl Iterator<Item = SiteWeight>,
+    site_weights: impl Iterator<Item = SiteWeight>,
 ) -> Option<f64> {
-    let all: Vec<f64> = stakes
-        .map(|stake| objective.sensitivity_of(bounds, stake, privacy.neighbours).l2)
+    let all: Vec<f64> = site_weights
+        .map(|site_weight| objective.sensitivity_of(bounds, site_weight, privacy.neighbours).l2)
         .collect();
     let gradient = match &all[..] {
         [one] => *one,

@@ -255,7 +255,7 @@ impl Experiment {
     }
 
     pub(super) fn has_reference(&self) -> bool {
-        self.tied.is_none() && !self.alone && self.judged
+        self.coupled.is_none() && !self.alone && self.with_references
     }
 
     /// What a piece is a function of, beside entropy: whoever made a piece with the same stamp made
@@ -291,12 +291,12 @@ impl Experiment {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
             text += &format!("{:?} {:?}", planned.mixing, planned.reach);
             // Calibrated noise is not in the file.
-            for allotment in planned.account.allotments() {
-                let noise = allotment.noise.iter().map(|n| n.noise().scale().to_bits());
+            for noise_schedule in planned.account.noise_schedules() {
+                let noise = noise_schedule.noise.iter().map(|n| n.noise().scale().to_bits());
                 let hash = noise.fold(0xcbf2_9ce4_8422_2325u64, |h, bits| {
                     (h ^ bits).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17)
                 });
-                text += &format!("{} {hash:016x};", allotment.noise.len());
+                text += &format!("{} {hash:016x};", noise_schedule.noise.len());
             }
         }
         Some(sha256::hex(text.as_bytes()))

@@ -169,7 +169,7 @@ impl Experiment {
     #[must_use]
     pub fn constants(&self) -> Constants {
         let facts = &self.facts;
-        if let Some(CoupledProblem { coupling, .. }) = &self.tied {
+        if let Some(CoupledProblem { coupling, .. }) = &self.coupled {
             return Constants {
                 agents: facts.agents,
                 dim: facts.dim,
@@ -225,8 +225,10 @@ impl Experiment {
                 crate::privacy::NeighbourRelation::ZeroOut,
             ),
             outputs: self.objective.loss.outputs(),
-            constraint: match &self.tied {
-                Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },
+            constraint: match &self.coupled {
+                Some(coupled) if coupled.limited => {
+                    Constraint::Box { low: f64::MIN, high: f64::MAX }
+                }
                 _ => self.spec.objective.constraint,
             },
             noise: planned.account.deviations(planned.timetable.rounds),
@@ -242,7 +244,7 @@ impl Experiment {
         optimum: &Minimiser,
         multiplier: &[f64],
     ) -> Option<CertifiedCurve> {
-        let limited = self.tied.as_ref().is_some_and(|t| t.limited);
+        let limited = self.coupled.as_ref().is_some_and(|t| t.limited);
         // The bounds below start at zero.
         if self.spec.objective.constraint != Constraint::None
             || limited
@@ -265,7 +267,7 @@ impl Experiment {
                 let number = |key: &str| table.get(key).and_then(Value::as_f64);
                 let (penalty, dual_step) = (number("penalty")?, number("dual_step")?);
                 // ‖u⁰ − u*‖²_G with x⁰ = 0 and λ⁰ = 0.
-                let (models, duals) = if self.tied.is_some() {
+                let (models, duals) = if self.coupled.is_some() {
                     (kernel::dot(&optimum.x, &optimum.x), kernel::dot(multiplier, multiplier))
                 } else {
                     // A_iᵀλ* = ∇f_i(x*), so ‖λ*‖² ≤ Σ‖∇f_i(x*)‖²/λ_2.

@@ -25,7 +25,7 @@ pub(super) struct Context<'a> {
     pub(super) spec: &'a ExperimentSpec,
     pub(super) terms: Terms<'a>,
     /// The linear constraint, if the agents share one.
-    pub(super) tied: Option<&'a CoupledProblem>,
+    pub(super) coupled: Option<&'a CoupledProblem>,
     /// Whether classes are balanced by shares that the run estimates.
     pub(super) balanced: bool,
     /// How many records one person has at most.
@@ -35,11 +35,11 @@ pub(super) struct Context<'a> {
 /// What is declared of costs, where agents have them instead of records.
 pub(super) fn declared_costs(
     spec: &ExperimentSpec,
-    tied: Option<&CoupledProblem>,
+    coupled: Option<&CoupledProblem>,
 ) -> Option<DeclaredCosts> {
     let problem = spec.problem.as_ref().filter(|p| !p.agent.is_empty())?;
     let marginal = problem.marginal.unwrap_or([f64::NAN; 2]);
-    Some(DeclaredCosts { marginal, gradient: tied.and_then(|t| t.gradient) })
+    Some(DeclaredCosts { marginal, gradient: coupled.and_then(|t| t.gradient) })
 }
 
 /// One algorithm, ready to run.
@@ -125,8 +125,8 @@ pub(super) fn plan(
     // How noise is calibrated is one thing, noise that is fixed another.
     let (given, how) = (noise.clone(), noise.as_ref().and_then(NoiseSpec::calibrated));
     let noise = noise.filter(|_| how.is_none());
-    if let Some(tied) = context.tied {
-        let coupled = protocol.couple(&tied.coupling);
+    if let Some(coupled) = context.coupled {
+        let coupled = protocol.couple(&coupled.coupling);
         protocol = coupled.ok_or_else(|| ConfigError::of("it brings all agents to one model"))?;
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
@@ -147,7 +147,7 @@ pub(super) fn plan(
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
     let calibrated = facts.private && noise.is_none();
-    let mixes = context.tied.is_none() && !protocol.capabilities().directed && sharing.is_none();
+    let mixes = context.coupled.is_none() && !protocol.capabilities().directed && sharing.is_none();
     let timetable = timetable(tail, gossip, calibrated, mixes, &facts);
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
     let mut account =
@@ -195,7 +195,7 @@ fn budget(privacy: &PrivacySpec, facts: &PublicFacts, terms: &Terms<'_>) -> Opti
     if weights.is_empty() {
         budget_per_sensitivity(privacy, objective, bounds, std::iter::once(terms.loudest(facts)))
     } else {
-        budget_per_sensitivity(privacy, objective, bounds, terms.stakes())
+        budget_per_sensitivity(privacy, objective, bounds, terms.site_weights())
     }
 }
 
@@ -209,16 +209,18 @@ fn hiding_set(
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<HidingSet, ConfigError> {
-    let together = match sharing {
-        Some(spec) => shared::together(spec, noise, facts, context, graphs)?,
+    let distributed_noise = match sharing {
+        Some(spec) => shared::distributed_noise(spec, noise, facts, context, graphs)?,
         None => None,
     };
-    let companies = sharing.and_then(|s| shared::companies(together, s, graphs));
-    if let Some(together) = together {
+    let hiding_set_sizes =
+        sharing.and_then(|s| shared::hiding_set_sizes(distributed_noise, s, graphs));
+    if let Some(distributed_noise) = distributed_noise {
         // So many of them hide each other: the mean has that many times less variance than if
         // everybody hid itself.
-        let company = shared::typical_company(together, companies.as_ref());
-        facts.budget = facts.budget.map(|b| b * company.sqrt());
+        let hiding_set_size =
+            shared::typical_hiding_set(distributed_noise, hiding_set_sizes.as_ref());
+        facts.budget = facts.budget.map(|b| b * hiding_set_size.sqrt());
     }
     let correlated = match protocol.pairwise(facts) {
         Some(pairwise) => Correlated::new(pairwise, noise, facts, &context.terms, graphs)?,
@@ -227,7 +229,7 @@ fn hiding_set(
     if let Some(correlated) = &correlated {
         facts.budget = facts.budget.map(|b| b * correlated.typical_gain());
     }
-    Ok(HidingSet { together, companies, correlated })
+    Ok(HidingSet { distributed_noise, hiding_set_sizes, correlated })
 }
 
 /// How long the algorithm runs, averages and mixes. Averaging and mixing are free after the noise is

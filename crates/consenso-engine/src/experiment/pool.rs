@@ -223,20 +223,21 @@ pub fn makespan(tasks: &[TaskCost], threads: usize, width: usize, loss: f64) -> 
             return now;
         }
         // Free threads go round the tasks that can use one more.
-        let mut crews = vec![1usize; under_way.len()];
+        let mut helpers_of = vec![1usize; under_way.len()];
         let mut free = threads - under_way.len();
         while free > 0 {
-            let most = |&(k, crew): &(usize, &usize)| *crew < tasks[under_way[k]].shares;
-            let Some((k, _)) = crews.iter().enumerate().filter(most).min_by_key(|c| *c.1) else {
+            let most = |&(k, helpers): &(usize, &usize)| *helpers < tasks[under_way[k]].shares;
+            let Some((k, _)) = helpers_of.iter().enumerate().filter(most).min_by_key(|c| *c.1)
+            else {
                 break;
             };
-            crews[k] += 1;
+            helpers_of[k] += 1;
             free -= 1;
         }
         let speed = |k: usize| {
-            let (crew, shares) = (crews[k], tasks[under_way[k]].shares.max(1));
+            let (helpers, shares) = (helpers_of[k], tasks[under_way[k]].shares.max(1));
             // Ten shares among four threads take three turns.
-            let even = shares as f64 / shares.div_ceil(crew) as f64;
+            let even = shares as f64 / shares.div_ceil(helpers) as f64;
             1.0 + (even - 1.0) * (1.0 - loss)
         };
         let step = (0..under_way.len())

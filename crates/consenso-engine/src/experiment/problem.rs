@@ -125,7 +125,7 @@ impl ProblemSpec {
             }
         };
         if self.agent.is_empty() {
-            return self.tie_records(agents, dim, relations);
+            return self.couple_records(agents, dim, relations);
         }
         if self.matrix.is_some() {
             return Err(ConfigError::at(
@@ -168,7 +168,7 @@ impl ProblemSpec {
             })
         };
         let costs: Vec<Arc<Costs>> = listed.into_iter().map(clip).collect();
-        let tied = CoupledProblem {
+        let coupled = CoupledProblem {
             coupling: Arc::new(coupling),
             costs,
             dim,
@@ -178,13 +178,13 @@ impl ProblemSpec {
         };
         // Rows that exclude each other only together are found by solving.
         let locals: Vec<LocalObjective> =
-            tied.costs.iter().map(|c| LocalObjective::from_costs(Arc::clone(c))).collect();
-        crate::problem::coupled::coupled_optimum(&locals, &tied.coupling)
+            coupled.costs.iter().map(|c| LocalObjective::from_costs(Arc::clone(c))).collect();
+        crate::problem::coupled::coupled_optimum(&locals, &coupled.coupling)
             .map_err(|e| ConfigError::at("rhs", e.to_string()))?;
-        Ok(tied)
+        Ok(coupled)
     }
 
-    fn tie_records(
+    fn couple_records(
         &self,
         agents: usize,
         dim: usize,

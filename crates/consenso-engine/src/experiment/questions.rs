@@ -401,9 +401,12 @@ pub(super) fn noise_of_sums(experiment: &Experiment) -> [f64; 2] {
 fn noise_without(experiment: &Experiment, gone: &LeftOut) -> [f64; 2] {
     let (planned, graph) = (&experiment.planned[0], &experiment.graphs[0]);
     let deviation = |agent: usize| {
-        let allotment =
-            planned.account.allotment(agent, experiment.stake(agent), graph.degree(agent))?;
-        let of_try = allotment.noise.get(gone.0.len()).or(allotment.noise.last())?;
+        let noise_schedule = planned.account.noise_schedule(
+            agent,
+            experiment.site_weight(agent),
+            graph.degree(agent),
+        )?;
+        let of_try = noise_schedule.noise.get(gone.0.len()).or(noise_schedule.noise.last())?;
         Some(match of_try.noise() {
             Noise::Gaussian { sigma } => sigma,
             Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,

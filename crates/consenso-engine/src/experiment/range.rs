@@ -27,7 +27,10 @@ pub(super) fn reach(
     account: &Account,
 ) -> Option<f64> {
     // Starts that are drawn, and bounds that were computed from records, are nothing to build on.
-    if context.spec.start.is_some() || context.tied.is_some() || !context.terms.bounds.is_public() {
+    if context.spec.start.is_some()
+        || context.coupled.is_some()
+        || !context.terms.bounds.is_public()
+    {
         return None;
     }
     // One record alone is an upper bound on the mean of many.

@@ -1290,7 +1290,7 @@ pub(super) const PROCESSES: &[Rule<OfRun>] = &[
     run(
         "problem",
         "[problem]",
-        |e| e.tied.is_some(),
+        |e| e.coupled.is_some(),
         "a run over several processes, or with --stream, has no [problem]: variables of each agent's own",
         "run it in one process",
     ),
@@ -1414,7 +1414,7 @@ pub(super) const EXPOSURE: &[Rule<OfRun>] = &[
     run(
         "problem",
         "[problem]",
-        |e| e.tied.is_some(),
+        |e| e.coupled.is_some(),
         "problems with a linear constraint gossip no gradients; there is nothing to reconstruct",
         "see `consenso privacy audit` for what is released",
     ),
@@ -1432,7 +1432,7 @@ pub(super) const EXPOSURE: &[Rule<OfRun>] = &[
 pub(super) const AUDIT: &[Rule<OfRun>] = &[run(
     "problem",
     "[problem]",
-    |e| e.tied.is_some(),
+    |e| e.coupled.is_some(),
     "problems with a linear constraint cannot be audited yet",
     "audit the mechanism by hand: `consenso privacy gamma` and `privacy loss` take its numbers",
 )];

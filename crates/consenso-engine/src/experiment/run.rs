@@ -212,13 +212,17 @@ pub fn run_pieces(
                     made(place, began, Content::Reference(found.as_ref().map(Tuned::of)))?;
                     Ok(Vec::new())
                 }
-                Task::Build { point, run, grounds, algorithms } => {
+                Task::Build { point, run, references, algorithms } => {
                     observer.stage("shards and reference optimum", 0);
                     let Some(here) = experiment.at_point(point) else { return Ok(Vec::new()) };
                     let instance = Arc::new(instance(here, run)?);
-                    if grounds {
+                    if references {
                         let place = Place { point, run, part: Part::RunReferences };
-                        made(place, began, Content::RunReferences(self::grounds(here, &instance)))?;
+                        made(
+                            place,
+                            began,
+                            Content::RunReferences(self::references(here, &instance)),
+                        )?;
                     }
                     let play = |&algorithm: &u32| Task::Play {
                         point,
@@ -268,7 +272,7 @@ enum Task {
     /// The tuned model without privacy.
     Reference,
     /// The shards and references of a run; then its algorithms can go.
-    Build { point: u32, run: u32, grounds: bool, algorithms: Vec<u32> },
+    Build { point: u32, run: u32, references: bool, algorithms: Vec<u32> },
     /// One algorithm on the shards of a run.
     Play { point: u32, algorithm: u32, instance: Arc<Instance> },
 }
@@ -287,12 +291,12 @@ fn tasks(experiment: &Experiment, share: Option<Share>, done: &[Piece]) -> Vec<T
         }
         let same = |task: &&mut Task| matches!(task, Task::Build { point: p, run: r, .. } if (*p, *r) == (point, run));
         if tasks.last_mut().filter(same).is_none() {
-            tasks.push(Task::Build { point, run, grounds: false, algorithms: Vec::new() });
+            tasks.push(Task::Build { point, run, references: false, algorithms: Vec::new() });
         }
-        if let Some(Task::Build { grounds, algorithms, .. }) = tasks.last_mut() {
+        if let Some(Task::Build { references, algorithms, .. }) = tasks.last_mut() {
             match part {
                 Part::Algorithm(algorithm) => algorithms.push(algorithm),
-                _ => *grounds = true,
+                _ => *references = true,
             }
         }
     }
@@ -325,7 +329,7 @@ impl Experiment {
         });
         let ends = self.graphs.iter().map(|g| 2 * g.edges() as u64).max().unwrap_or(0);
         // What an agent must not forget; two rows, and a copy of one for a point of the curve; its
-        // seat.
+        // place among its neighbours.
         let kept = vectors.max().unwrap_or(0) * 8 + 2 * dim * 8 + 170;
         let each = kept + if checkpoints { kept } else { dim * 8 };
         // Graph and weights are everywhere.
@@ -435,15 +439,15 @@ fn put_point_together(
 ) -> Finished {
     let runs = experiment.spec.runs;
     let mut take = |run: u32, part: Part| pieces.remove(&Place { point, run, part });
-    let grounds: Vec<RunReferences> = (0..runs)
+    let references: Vec<RunReferences> = (0..runs)
         .filter_map(|run| match take(run, Part::RunReferences)?.content {
-            Content::RunReferences(grounds) => Some(grounds),
+            Content::RunReferences(references) => Some(references),
             _ => None,
         })
         .collect();
-    let baselines = baselines(&grounds, experiment.objective.loss);
+    let baselines = baselines(&references, experiment.objective.loss);
     let (mut algorithms, mut models) = (Vec::new(), Vec::new());
-    let mut finished = grounds.len() as u32;
+    let mut finished = references.len() as u32;
     for (index, planned) in experiment.planned.iter().enumerate() {
         let (mut outcomes, mut seconds) = (Vec::new(), 0.0);
         for run in 0..runs {
@@ -459,7 +463,7 @@ fn put_point_together(
         models.push(Trained { label: planned.label.clone(), agents, mean });
         finished = finished.min(outcomes.len() as u32);
         let mut record = summarise(experiment, planned, outcomes, seconds);
-        record.certified = grounds.first().and_then(|g| g.certified.get(index)?.clone());
+        record.certified = references.first().and_then(|g| g.certified.get(index)?.clone());
         record.findings = findings(experiment, &record, &baselines);
         record.estimates = models.last().and_then(|trained| experiment.estimates(trained));
         algorithms.push(record);
@@ -488,14 +492,14 @@ fn put_point_together(
 fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
     let locals = experiment.locals(run)?;
     let constraint = &experiment.spec.objective.constraint;
-    if !experiment.judged {
+    if !experiment.with_references {
         let x = vec![f64::NAN; experiment.facts.dim];
         let optimum = Minimiser { x, value: f64::NAN, residual: f64::NAN, steps: 0 };
         let (multiplier, local_only_accuracy, reference) = (Vec::new(), None, None);
         return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy, reference });
     }
-    if let Some(tied) = &experiment.tied {
-        let found = coupled::coupled_optimum(&locals, &tied.coupling)?;
+    if let Some(coupled) = &experiment.coupled {
+        let found = coupled::coupled_optimum(&locals, &coupled.coupling)?;
         let optimum =
             Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
         let multiplier = found.dual;
@@ -542,7 +546,7 @@ fn one_run(
     keep: impl Fn(u32, &Lockstep, &[TraceRow], bool) -> Result<(), CallerError>,
 ) -> Result<Option<Outcome>, RunError> {
     let mut network = network(experiment, planned, instance)?;
-    let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
+    let test = experiment.test_records(instance.run).filter(|_| experiment.with_references);
     let mut view = StandardisedView::default();
     let mut trace = Vec::new();
     if let Some(from) = from {
@@ -552,7 +556,7 @@ fn one_run(
             .map_err(|cause| RunError::Resume { label: label(), cause })?;
         trace = experiment.curve_from(planned, instance, from);
         observer.advanced(u64::from(network.round()));
-    } else if experiment.judged {
+    } else if experiment.with_references {
         trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut view));
     }
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
@@ -566,7 +570,7 @@ fn one_run(
         let round = network.round();
         let due =
             round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
-        if due && experiment.judged {
+        if due && experiment.with_references {
             trace.push(observe(
                 experiment,
                 planned,
@@ -602,7 +606,7 @@ fn network(
 ) -> Result<Lockstep, RunError> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
-    let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
+    let counts: Vec<usize> = instance.locals.iter().map(|l| l.site_weight().records).collect();
     let players = instance.locals.iter().enumerate().map(|(i, local)| {
         player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true)
     });
@@ -647,7 +651,7 @@ fn ended(
         personal: None,
         sent: traffic(experiment, planned, &network),
     };
-    if !experiment.judged {
+    if !experiment.with_references {
         outcome.models = if instance.run == 0 { models } else { Vec::new() };
         return outcome;
     }
@@ -716,7 +720,8 @@ pub(super) fn player(
     seed: &Seed,
     simulated: bool,
 ) -> Player {
-    let gate = planned.account.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
+    let gate =
+        planned.account.gate(agent, local.site_weight(), graph.degree(agent), seed, simulated);
     // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
     let known = simulated || experiment.is_seeded();
     let gate = match &planned.account.correlated {
@@ -742,7 +747,7 @@ pub(super) fn player_behind(
         None => gate,
     };
     let gate = match &local {
-        LocalObjective::Costs(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
+        LocalObjective::Costs(costs) if experiment.coupled.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
         }
         _ => gate.with_constraint(experiment.spec.objective.constraint),
@@ -795,7 +800,7 @@ fn judge(
     let dim = models.first().map_or(0, Vec::len);
     outcome.objective = objective(experiment, locals, models.iter().map(Vec::as_slice), dim);
     outcome.violation =
-        experiment.tied.as_ref().map(|t| t.coupling.violation(models.iter().map(Vec::as_slice)));
+        experiment.coupled.as_ref().map(|t| t.coupling.violation(models.iter().map(Vec::as_slice)));
     outcome.optimum_gap = gap(experiment, outcome.objective, instance);
     outcome.log_error = log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x, dim).mean;
     if let Some(test) = test {
@@ -834,7 +839,7 @@ fn objective<'a>(
     rows: impl Iterator<Item = &'a [f64]>,
     dim: usize,
 ) -> f64 {
-    if experiment.tied.is_some() {
+    if experiment.coupled.is_some() {
         let mut work = Workspace::default();
         let total: f64 = locals.iter().zip(rows).map(|(f, x)| f.value(x, &mut work)).sum();
         return total / locals.len() as f64;
@@ -868,16 +873,17 @@ fn observe(
     instance: &Instance,
     network: &Lockstep,
     test: Option<&Records>,
-    eyes: &mut StandardisedView,
+    standardised: &mut StandardisedView,
 ) -> TraceRow {
     let models = network.current_models();
     let held = || models.chunks_exact(network.model_dim());
     if let Some(model) = held().next() {
-        eyes.open(experiment, planned, &instance.locals, test, model);
+        standardised.open(experiment, planned, &instance.locals, test, model);
     }
-    let eyes = &*eyes;
-    let (locals, test) = (eyes.train().unwrap_or(&instance.locals), eyes.test().or(test));
-    let rows = || held().map(|model| eyes.coefficients(planned, model));
+    let standardised = &*standardised;
+    let (locals, test) =
+        (standardised.train().unwrap_or(&instance.locals), standardised.test().or(test));
+    let rows = || held().map(|model| standardised.coefficients(planned, model));
     let dim = rows().next().map_or(0, <[f64]>::len);
     let mean = mean_row(rows(), dim);
     let spread: f64 = rows().map(|x| kernel::distance(x, &mean).powi(2)).sum();
@@ -889,7 +895,7 @@ fn observe(
         optimum_gap: gap(experiment, objective, instance),
         log_error: log_errors(rows(), &instance.optimum.x, dim),
         disagreement: experiment
-            .tied
+            .coupled
             .as_ref()
             .map_or((spread / network.players().len() as f64).sqrt(), |t| {
                 t.coupling.violation(rows())
@@ -921,7 +927,8 @@ pub(super) fn published_so_far(
 ) -> Option<Spread> {
     let graph = &experiment.graphs[instance.run as usize];
     Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
-        let published = &planned.account.allotment(i, local.stake(), graph.degree(i))?.published;
+        let published =
+            &planned.account.noise_schedule(i, local.site_weight(), graph.degree(i))?.published;
         match round as usize {
             0 => (!published.is_empty()).then_some(0.0),
             round => published.get(round - 1).copied(),
@@ -1085,8 +1092,8 @@ fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
 }
 
 /// What one run can be compared with.
-fn grounds(experiment: &Experiment, instance: &Instance) -> RunReferences {
-    if !experiment.judged {
+fn references(experiment: &Experiment, instance: &Instance) -> RunReferences {
+    if !experiment.with_references {
         return RunReferences::none(experiment.planned.len());
     }
     let loss = &experiment.objective.loss;
@@ -1138,10 +1145,10 @@ fn r2(records: &Records, x: &[f64]) -> Option<f64> {
 }
 
 /// Means over the runs; what does not depend on shards is the first run's.
-fn baselines(grounds: &[RunReferences], loss: Loss) -> Baselines {
-    let Some(first) = grounds.first() else { return Baselines::default() };
+fn baselines(references: &[RunReferences], loss: Loss) -> Baselines {
+    let Some(first) = references.first() else { return Baselines::default() };
     let over = |f: fn(&RunReferences) -> Option<f64>| {
-        Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean)
+        Spread::of(references.iter().filter_map(f)).map(|s| s.mean)
     };
     let ranked = over(|g| g.central_ranked);
     Baselines {
@@ -1171,7 +1178,7 @@ fn findings(
     baselines: &Baselines,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    if experiment.tied.is_some() || record.diverged {
+    if experiment.coupled.is_some() || record.diverged {
         return found;
     }
     if let Some(metrics) = &record.metrics {

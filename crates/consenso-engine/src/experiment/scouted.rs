@@ -112,8 +112,9 @@ fn plan_staged(
         objective.loss = objective.loss.with_slopes_up_to(clip);
     }
     let left = (1.0 - scout.scouting_share()).sqrt();
-    inner.budget = budget_per_sensitivity(&privacy, &objective, &unit, context.terms.stakes())
-        .map(|budget| budget * left);
+    inner.budget =
+        budget_per_sensitivity(&privacy, &objective, &unit, context.terms.site_weights())
+            .map(|budget| budget * left);
     inner.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&inner)).clamp(1, MAX_ROUNDS);
     protocol.resolve(&inner);
     let averaged =
@@ -158,7 +159,9 @@ impl Stages {
         context: &Context<'_>,
     ) -> Result<(Planned, Vec<String>), ConfigError> {
         let Self { label, warning, split, protocol, mut account, scouted, staged } = self;
-        for price in account.allotments_mut().filter_map(|allotment| allotment.price.as_mut()) {
+        for price in
+            account.noise_schedules_mut().filter_map(|noise_schedule| noise_schedule.price.as_mut())
+        {
             price.claim.caveats.push(split.clone());
         }
         account.settle();
@@ -230,7 +233,7 @@ pub(super) fn plan(
     if pairwise.is_some() {
         weights = SiteWeights::Rule(WeightRule::Records);
     }
-    let company = match pairwise {
+    let correlated = match pairwise {
         Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), facts, &context.terms, graphs)?,
         None => None,
     };
@@ -246,7 +249,7 @@ pub(super) fn plan(
         loss: context.terms.objective.loss,
         balanced: context.balanced,
         weights,
-        pairwise: pairwise.map(|p| (p, company.as_ref().map_or(1.0, Correlated::planned_own))),
+        pairwise: pairwise.map(|p| (p, correlated.as_ref().map_or(1.0, Correlated::planned_own))),
         mu,
         reach: reach(neighbours),
         person: context.person,
@@ -271,7 +274,7 @@ pub(super) fn plan(
         facts,
         &context.terms,
         graphs,
-        HidingSet { correlated: company, ..HidingSet::default() },
+        HidingSet { correlated: correlated, ..HidingSet::default() },
     )?;
     account::correlate(&mut account, facts, &context.terms)?;
     account.noise_spec = noise;
@@ -346,7 +349,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
     let (Source::Data(data), Some(privacy)) = (&*experiment.source, experiment.spec.privacy) else {
         return None;
     };
-    if experiment.spec.objective.constraint != Constraint::None || experiment.tied.is_some() {
+    if experiment.spec.objective.constraint != Constraint::None || experiment.coupled.is_some() {
         return None;
     }
     let request = Request {
@@ -407,7 +410,7 @@ impl StandardisedView {
         self.test = test.map(|test| layout.encode(standard, test));
     }
 
-    /// All records, if these eyes look through a standard.
+    /// All records, if columns are standardised.
     pub(super) fn train(&self) -> Option<&[LocalObjective]> {
         (!self.train.is_empty()).then_some(&self.train[..])
     }
@@ -473,7 +476,7 @@ impl Experiment {
         locals: &[LocalObjective],
     ) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
-        let counts: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
+        let counts: Vec<usize> = locals.iter().map(|l| l.site_weight().records).collect();
         let standard = Scouted::exact_standard(layout, self.objective.loss, &counts, locals)?;
         let pooled = pooled(self, layout, &standard, locals);
         Some((standard, pooled))
@@ -643,7 +646,7 @@ mod tests {
         assert!(found.iter().all(|m| m == &found[0]), "all agents have one model");
         // Nine honest agents in a row, a worst end: its noise is a ninth of what it would need
         // alone, and a little more.
-        let account = decor.planned[0].account.allotments().next().unwrap();
+        let account = decor.planned[0].account.noise_schedules().next().unwrap();
         let ratio = account.hidden_by[0].scale() / account.noise[0].noise().scale();
         assert!((2.9..3.01).contains(&ratio), "{ratio}");
         let few = ("kind = \"complete\"", 5, BINARY, "logistic", budget);
@@ -938,7 +941,7 @@ mod tests {
         };
         let [removed, zeroed, replaced] = ["add-remove", "zero-out", "replace-one"].map(of);
         let step = |e: &Experiment, round: usize| {
-            e.planned[0].account.allotments().next().unwrap().steps[round].l2
+            e.planned[0].account.noise_schedules().next().unwrap().steps[round].l2
         };
         let last = removed.planned[0].timetable.rounds as usize - 1;
         let trained = (0..last).rev().find(|&k| step(&removed, k) > 0.0).unwrap();
@@ -949,7 +952,7 @@ mod tests {
         // those of all, and every other record's share is the same.
         let locals = removed.locals(0).unwrap();
         let protocol = &removed.planned[0].protocol;
-        let counts: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
+        let counts: Vec<usize> = locals.iter().map(|l| l.site_weight().records).collect();
         let seated = protocol.seated(0, &removed.graphs[0], &counts).unwrap();
         let all = locals[0].mean_loss().unwrap().records();
         let less = removed.objective_on(all.select(&(1..all.len()).collect::<Vec<_>>()));

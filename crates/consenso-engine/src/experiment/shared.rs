@@ -91,7 +91,7 @@ pub(super) fn as_complete(facts: &mut PublicFacts) {
 pub(super) fn masking(spec: &SharingSpec, private: bool, graphs: &[Arc<Graph>]) -> Option<Masking> {
     let most = |graph: &Arc<Graph>| {
         let all = graph.agents().saturating_sub(2);
-        largest(all, |c| masked::company(graph, c).size >= 2)
+        largest(all, |c| masked::smallest_hiding_set(graph, c).size >= 2)
     };
     let hidden_from = || distinct(graphs).map(most).min().unwrap_or(0);
     spec.masked.then(|| Masking {
@@ -169,14 +169,15 @@ fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> u
     let most = (agents / 2).min(agents.saturating_sub(2 + spec.drop_outs)).max(1);
     let whole = |c: usize| {
         let taken = c + spec.drop_outs;
-        distinct(graphs)
-            .all(|graph| masked::company(graph, taken).size == agents.saturating_sub(taken))
+        distinct(graphs).all(|graph| {
+            masked::smallest_hiding_set(graph, taken).size == agents.saturating_sub(taken)
+        })
     };
     largest(most, whole).max(1)
 }
 
 /// Who adds the noise of the sum; `None` for a run without noise.
-pub(super) fn together(
+pub(super) fn distributed_noise(
     spec: &SharingSpec,
     noise: Option<&NoiseSpec>,
     facts: &PublicFacts,
@@ -198,13 +199,13 @@ pub(super) fn together(
     };
     let colluders =
         spec.colluders.or(feared).unwrap_or_else(|| open_colluders(spec, agents, graphs));
-    let together = if spec.masked {
+    let distributed_noise = if spec.masked {
         DistributedNoise::masked(distinct(graphs).map(|graph| &**graph), colluders, drop_outs)
     } else {
         DistributedNoise::new(agents, colluders)
     };
-    match together {
-        Some(together) => Ok(Some(together)),
+    match distributed_noise {
+        Some(distributed_noise) => Ok(Some(distributed_noise)),
         // Fewer than three agents are refused with a reason of their own.
         None if agents < 3 => Ok(None),
         None if drop_outs > 0 => Err(ConfigError::at(
@@ -227,24 +228,30 @@ pub(super) fn together(
 
 /// How many hide each agent in masked sums, whoever colludes or drops out; `None` where as many hide
 /// all.
-pub(super) fn companies(
-    together: Option<DistributedNoise>,
+pub(super) fn hiding_set_sizes(
+    distributed_noise: Option<DistributedNoise>,
     spec: &SharingSpec,
     graphs: &[Arc<Graph>],
 ) -> Option<Arc<[u32]>> {
-    let together = together.filter(|_| spec.masked)?;
-    let taken = together.colluders() + together.drop_outs();
+    let distributed_noise = distributed_noise.filter(|_| spec.masked)?;
+    let taken = distributed_noise.colluders() + distributed_noise.drop_outs();
     let least = distinct(graphs)
-        .map(|graph| masked::companies(graph, taken))
+        .map(|graph| masked::hiding_set_sizes(graph, taken))
         .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())?;
     let differ = least.iter().any(|m| *m != least[0]);
     differ.then(|| least.into_iter().map(|m| m as u32).collect())
 }
 
 /// How many hide an agent, over all of them: as if everybody had the same part of the noise.
-pub(super) fn typical_company(together: DistributedNoise, companies: Option<&Arc<[u32]>>) -> f64 {
-    let Some(companies) = companies else { return together.company() as f64 };
-    companies.len() as f64 / companies.iter().map(|&m| 1.0 / f64::from(m)).sum::<f64>()
+pub(super) fn typical_hiding_set(
+    distributed_noise: DistributedNoise,
+    hiding_set_sizes: Option<&Arc<[u32]>>,
+) -> f64 {
+    let Some(hiding_set_sizes) = hiding_set_sizes else {
+        return distributed_noise.hiding_set_size() as f64;
+    };
+    hiding_set_sizes.len() as f64
+        / hiding_set_sizes.iter().map(|&m| 1.0 / f64::from(m)).sum::<f64>()
 }
 
 /// The code of a run, or why there is none.
@@ -274,7 +281,7 @@ pub(super) fn code(
         (Some(range), _) => range,
         (None, Some(proved)) => up(proved),
         (None, None) => {
-            let bound = if context.tied.is_some() {
+            let bound = if context.coupled.is_some() {
                 "low and high of every agent"
             } else {
                 "an objective.constraint"
@@ -305,12 +312,12 @@ struct Parts {
 }
 
 fn parts(account: &Account) -> Parts {
-    let Some(together) = account.together else {
+    let Some(distributed_noise) = account.distributed_noise else {
         return Parts { least: Vec::new(), most: Vec::new() };
     };
-    let (fewest, many) = account.companies(together);
-    let of = |company: usize| {
-        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), company);
+    let (fewest, many) = account.hiding_set_sizes(distributed_noise);
+    let of = |hiding_set_size: usize| {
+        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), hiding_set_size);
         account.noise().iter().map(part).collect()
     };
     Parts { least: of(many), most: of(fewest) }
@@ -325,13 +332,16 @@ pub(super) fn distribute(
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Result<(), ConfigError> {
-    let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else {
+    let (Some(distributed_noise), Some(privacy)) =
+        (account.distributed_noise, context.spec.privacy)
+    else {
         return Ok(());
     };
     let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(ConfigError::of)?;
-    let (sigmas, (fewest, many)) = (account.noise().to_vec(), account.companies(together));
-    let of = |company: usize| -> Arc<[RoundNoise]> {
-        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), company);
+    let (sigmas, (fewest, many)) =
+        (account.noise().to_vec(), account.hiding_set_sizes(distributed_noise));
+    let of = |hiding_set_size: usize| -> Arc<[RoundNoise]> {
+        let part = |n: &RoundNoise| DistributedNoise::part_of(n.noise().scale(), hiding_set_size);
         let noise = |n| RoundNoise::on_grid(Noise::Gaussian { sigma: part(n) }, grid);
         sigmas.iter().map(noise).collect()
     };
@@ -340,13 +350,13 @@ pub(super) fn distribute(
         code.holds(n).map_err(|e| ConfigError::at("fraction_bits", wrong(e)))?;
     }
     let least = of(many);
-    let distance =
-        together.distance(facts.dim, least.iter().map(|n| n.noise().scale() / grid.step()));
-    for (class, allotment) in account.allotments_by_hiding_mut() {
+    let distance = distributed_noise
+        .distance(facts.dim, least.iter().map(|n| n.noise().scale() / grid.step()));
+    for (class, noise_schedule) in account.noise_schedules_by_hiding_mut() {
         // Where all are hidden alike there is one class, which says nothing.
-        let company = if fewest == many { fewest } else { class as usize };
-        allotment.share_noise(&of(company), distance);
-        let Some(price) = &mut allotment.price else { continue };
+        let hiding_set_size = if fewest == many { fewest } else { class as usize };
+        noise_schedule.share_noise(&of(hiding_set_size), distance);
+        let Some(price) = &mut noise_schedule.price else { continue };
         let epsilon = price.claim.clone().within(privacy.epsilon).epsilon;
         let extra = DistributedNoise::extra_delta(epsilon, distance);
         if extra.is_nan() || extra > privacy.delta * RESERVED {
@@ -358,7 +368,7 @@ pub(super) fn distribute(
             ).refusing_claim());
         }
         let claim = &mut price.claim;
-        claim.against = Adversary::coalition(together.colluders(), masked);
+        claim.against = Adversary::coalition(distributed_noise.colluders(), masked);
         let part = if fewest == many {
             format!("1/{fewest} of the variance")
         } else {
@@ -367,8 +377,11 @@ pub(super) fn distribute(
         claim.sampler = format!("{}, an agent's part having {part}", claim.sampler);
         claim.delta = privacy.delta;
         claim.bounds = None;
-        let (adversary, caveat) =
-            if masked { under_masks(together, many) } else { in_shares(together) };
+        let (adversary, caveat) = if masked {
+            under_masks(distributed_noise, many)
+        } else {
+            in_shares(distributed_noise)
+        };
         claim.adversary = adversary;
         claim.caveats.push(format!(
             "{caveat}. δ has {extra:.1e} for rounding their parts one by one and for the ends of the range"
@@ -379,12 +392,12 @@ pub(super) fn distribute(
 }
 
 /// Whom shares protect from, and what that rests on.
-fn in_shares(together: DistributedNoise) -> (String, String) {
-    let (colluders, agents) = (together.colluders(), together.agents());
+fn in_shares(distributed_noise: DistributedNoise) -> (String, String) {
+    let (colluders, agents) = (distributed_noise.colluders(), distributed_noise.agents());
     let adversary = format!(
         "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
     );
-    let honest = together.honest();
+    let honest = distributed_noise.honest();
     let caveat = format!(
         "the noise is the sum's: the {honest} agents who do not collude add all of it together"
     );
@@ -392,8 +405,9 @@ fn in_shares(together: DistributedNoise) -> (String, String) {
 }
 
 /// Whom masked sums protect from, and what that rests on.
-fn under_masks(together: DistributedNoise, many: usize) -> (String, String) {
-    let (colluders, agents, t) = (together.colluders(), together.agents(), together.drop_outs());
+fn under_masks(distributed_noise: DistributedNoise, many: usize) -> (String, String) {
+    let (colluders, agents, t) =
+        (distributed_noise.colluders(), distributed_noise.agents(), distributed_noise.drop_outs());
     let (meanwhile, tries) = match t {
         0 => (String::new(), "nobody may drop out".to_owned()),
         1 => (
@@ -409,7 +423,7 @@ fn under_masks(together: DistributedNoise, many: usize) -> (String, String) {
         "any {colluders} of {agents} agents, fixed before the run, pool all they know and leave the protocol as they like, and somebody reads every message on every \
          link{meanwhile}; all others follow the protocol and keep the secrets of their edges"
     );
-    let hidden = match together.company() {
+    let hidden = match distributed_noise.hiding_set_size() {
         m if m < many => format!(
             "every sum that can be read holds the parts of agents who do not collude that add up to all of the noise; an agent's part is the \
              smaller the more agents stay with it whoever is taken away, {m} to {many} (fewer colluders, fewer drop_outs or more edges would \
@@ -428,7 +442,7 @@ fn under_masks(together: DistributedNoise, many: usize) -> (String, String) {
 pub(super) fn describe(planned: &Planned) -> String {
     let noise = planned.account.describe();
     let how = if planned.masking.is_some() { "masked" } else { "secret-shared" };
-    match (&planned.sharing, planned.account.together) {
+    match (&planned.sharing, planned.account.distributed_noise) {
         (Some(_), Some(t)) if t.drop_outs() > 0 => format!(
             "{noise} an agent; {how}, the sum hides a record from up to {} colluders while up to {} agents drop out",
             t.colluders(),
@@ -461,7 +475,7 @@ pub(super) fn keys(planned: &Planned) -> Parameters {
         table.extend(drop_outs.map(|t| ("drop_outs".into(), t.into())));
         table.insert("range".into(), code.range().into());
         table.insert("fraction_bits".into(), i64::from(code.fraction_bits()).into());
-        let colluders = planned.account.together.map(|t| t.colluders() as i64);
+        let colluders = planned.account.distributed_noise.map(|t| t.colluders() as i64);
         table.extend(colluders.map(|c| ("colluders".into(), c.into())));
     }
     table
@@ -480,8 +494,8 @@ fn reach(
     parts: &[f64],
     drop_outs: usize,
 ) -> Option<f64> {
-    if let Some(tied) = context.tied {
-        return contributions(tied);
+    if let Some(coupled) = context.coupled {
+        return contributions(coupled);
     }
     let within = context.spec.objective.constraint.reach(facts.dim);
     if parts.is_empty() && within.is_some() {
@@ -514,17 +528,17 @@ fn reach(
 }
 
 /// The largest number of any A_i x_i within the agents' limits.
-fn contributions(tied: &CoupledProblem) -> Option<f64> {
+fn contributions(coupled: &CoupledProblem) -> Option<f64> {
     let mut largest = 0.0f64;
-    for (agent, costs) in tied.costs.iter().enumerate() {
-        let mut rows = vec![0.0; tied.coupling.rows()];
-        for &(r, c, v) in tied.coupling.block(agent).entries() {
+    for (agent, costs) in coupled.costs.iter().enumerate() {
+        let mut rows = vec![0.0; coupled.coupling.rows()];
+        for &(r, c, v) in coupled.coupling.block(agent).entries() {
             let [low, high] = costs.limits()[c];
             rows[r] += (v * low.abs().max(high.abs())).abs();
         }
         largest = rows.into_iter().fold(largest, f64::max);
     }
-    (largest.is_finite() && !tied.costs.is_empty()).then_some(largest * (1.0 + 1e-9))
+    (largest.is_finite() && !coupled.costs.is_empty()).then_some(largest * (1.0 + 1e-9))
 }
 
 #[cfg(test)]
@@ -749,15 +763,16 @@ mod tests {
         let masked = format!("{GD}exchange = \"masked\"\ncolluders = 1\n");
         let experiment = check(8, "path", &private(&masked, "")).unwrap();
         let account = &experiment.planned[0].account;
-        let together = account.together.unwrap();
-        let companies: Vec<usize> = (0..8).map(|i| account.company(together, i)).collect();
-        assert_eq!(companies, [1, 2, 3, 4, 4, 3, 2, 1]);
+        let distributed_noise = account.distributed_noise.unwrap();
+        let hiding_set_sizes: Vec<usize> =
+            (0..8).map(|i| account.hiding_set_size(distributed_noise, i)).collect();
+        assert_eq!(hiding_set_sizes, [1, 2, 3, 4, 4, 3, 2, 1]);
         let graph = &experiment.graphs[0];
-        let of = |i| account.allotment(i, experiment.stake(i), graph.degree(i)).unwrap();
+        let of = |i| account.noise_schedule(i, experiment.site_weight(i), graph.degree(i)).unwrap();
         let whole = of(0).hidden_by[0].scale();
-        for (i, &company) in companies.iter().enumerate() {
+        for (i, &hiding_set_size) in hiding_set_sizes.iter().enumerate() {
             let part = of(i).noise[0].noise().scale();
-            assert!((part * part * company as f64 / (whole * whole) - 1.0).abs() < 1e-9);
+            assert!((part * part * hiding_set_size as f64 / (whole * whole) - 1.0).abs() < 1e-9);
             assert_eq!(of(i).hidden_by, of(0).hidden_by, "the claim is the same for all");
             assert_eq!(of(i).noise[0].grid(), of(0).noise[0].grid(), "and so is the grid");
         }
@@ -773,7 +788,7 @@ mod tests {
         let experiment = check(8, "path", &private(decor, "")).unwrap();
         let account = &experiment.planned[0].account;
         let graph = &experiment.graphs[0];
-        let of = |i| account.allotment(i, experiment.stake(i), graph.degree(i)).unwrap();
+        let of = |i| account.noise_schedule(i, experiment.site_weight(i), graph.degree(i)).unwrap();
         let shared = account.correlated.as_ref().unwrap().shared_noise();
         let own: Vec<f64> = (0..8).map(|i| of(i).noise[3].noise().scale()).collect();
         assert!(own[0] > 1.2 * own[3] && own[0] == own[7], "{own:?}");

@@ -180,13 +180,13 @@ impl Experiment {
             )));
         }
         let local = self.local(agent)?;
-        let (records, announced) = (local.stake().records, self.counts[agent]);
+        let (records, announced) = (local.site_weight().records, self.counts[agent]);
         if records != announced {
             return Err(ConfigError::of(format!(
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
             )));
         }
-        let plan = self.site_plan(planned, agent, local.stake(), graph.degree(agent));
+        let plan = self.site_plan(planned, agent, local.site_weight(), graph.degree(agent));
         let player = player(self, planned, (agent, graph, &self.counts), local, &seed, false);
         Ok((planned, player, plan))
     }
@@ -210,19 +210,20 @@ impl Experiment {
         &self,
         planned: &Planned,
         agent: usize,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         degree: usize,
     ) -> SitePlan {
-        let allotment = planned.account.allotment(agent, stake, degree);
+        let noise_schedule = planned.account.noise_schedule(agent, site_weight, degree);
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             width: planned.protocol.width(self.facts.dim),
-            records: stake.records,
-            claim: allotment.and_then(|allotment| self.account_claim(allotment)),
-            cost: allotment
-                .and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
+            records: site_weight.records,
+            claim: noise_schedule.and_then(|noise_schedule| self.account_claim(noise_schedule)),
+            cost: noise_schedule.and_then(|noise_schedule| {
+                Some(noise_schedule.cost(&self.account_claim(noise_schedule)?))
+            }),
             seeded: self.is_seeded(),
             range: self.model_range(planned),
         }
@@ -234,15 +235,15 @@ impl Experiment {
         let within =
             self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
         // Variables that are tied together are in units of their own.
-        let any = if self.tied.is_some() { f64::MAX } else { 1e9 };
+        let any = if self.coupled.is_some() { f64::MAX } else { 1e9 };
         // What is added up is a mean of vectors within the range.
-        let shared = planned.sharing.filter(|_| self.tied.is_none()).map(|code| code.range());
+        let shared = planned.sharing.filter(|_| self.coupled.is_none()).map(|code| code.range());
         planned.reach.into_iter().chain(within).chain(shared).fold(any, f64::min)
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    pub(super) fn account_claim(&self, allotment: &NoiseSchedule) -> Option<Claim> {
-        let claim = allotment.price.as_ref()?.claim.clone();
+    pub(super) fn account_claim(&self, noise_schedule: &NoiseSchedule) -> Option<Claim> {
+        let claim = noise_schedule.price.as_ref()?.claim.clone();
         Some(claim.within(self.spec.privacy.and_then(|p| p.epsilon)))
     }
 

@@ -155,15 +155,18 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let allotment = planned
+            let noise_schedule = planned
                 .account
-                .allotment(0, self.stake(0), graph.degree(0))
+                .noise_schedule(0, self.site_weight(0), graph.degree(0))
                 .ok_or_else(no_account)?;
             let hides = |k: usize| {
-                allotment.hidden_by.get(k).map_or(allotment.noise[k].noise().scale(), |n| n.scale())
+                noise_schedule
+                    .hidden_by
+                    .get(k)
+                    .map_or(noise_schedule.noise[k].noise().scale(), |n| n.scale())
             };
             let mu: f64 = (0..rounds as usize)
-                .map(|k| (allotment.steps[k].l2 / hides(k)).powi(2))
+                .map(|k| (noise_schedule.steps[k].l2 / hides(k)).powi(2))
                 .sum::<f64>()
                 .sqrt();
             gdp::epsilon_of_mu(mu.next_up(), privacy.delta)
@@ -228,12 +231,16 @@ impl Experiment {
         mixing: &'a Mixing,
     ) -> Result<Gossip<'a>, ConfigError> {
         let graph = &*self.graphs[0];
-        let allotment = |i: usize| {
-            planned.account.allotment(i, self.stake(i), graph.degree(i)).ok_or_else(no_account)
+        let noise_schedule = |i: usize| {
+            planned
+                .account
+                .noise_schedule(i, self.site_weight(i), graph.degree(i))
+                .ok_or_else(no_account)
         };
-        let scale =
-            |i: usize, k: usize| Ok::<f64, ConfigError>(allotment(i)?.noise[k].noise().scale());
-        let rounds = (rounds as usize).min(allotment(0)?.noise.len());
+        let scale = |i: usize, k: usize| {
+            Ok::<f64, ConfigError>(noise_schedule(i)?.noise[k].noise().scale())
+        };
+        let rounds = (rounds as usize).min(noise_schedule(0)?.noise.len());
         // Noise that neighbours share is measured by the least own noise of all.
         let least = |k: usize| {
             let mut all = (0..graph.agents()).map(|i| scale(i, k));
@@ -252,7 +259,7 @@ impl Experiment {
                 .into_iter()
                 .fold(f64::INFINITY, f64::min);
             relative.push(if least.is_finite() { least } else { 1.0 });
-            shifts.push(allotment(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
+            shifts.push(noise_schedule(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
         }
         let correlation =
             planned.account.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
@@ -452,10 +459,11 @@ impl Experiment {
         let neighbours = self.spec.privacy?.neighbours;
         let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
-            let allotment = planned.account.allotment(i, self.stake(i), graph.degree(i))?;
-            let noise = *allotment.noise.first()?;
-            let gain = allotment.steps.first()?.l2
-                / self.gradient_sensitivity(self.stake(i), neighbours).l2;
+            let noise_schedule =
+                planned.account.noise_schedule(i, self.site_weight(i), graph.degree(i))?;
+            let noise = *noise_schedule.noise.first()?;
+            let gain = noise_schedule.steps.first()?.l2
+                / self.gradient_sensitivity(self.site_weight(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
             let mut stream = seed.stream(Purpose::Audit, i as u64, 0);

@@ -94,7 +94,7 @@ impl Experiment {
             if self.is_seeded() { "seed" } else { "entropy" },
             records.text(),
             here.objective,
-            here.judged,
+            here.with_references,
             serde_json::to_string(&spec).ok()?,
         );
         let graph = here.graphs.get(place.run as usize)?;
@@ -118,11 +118,11 @@ impl Experiment {
         text += &format!(" averages from {}\n", timetable.tail_from.min(round));
         let mut whole =
             round > timetable.rounds || planned.scouted.is_some() || account.correlated.is_some();
-        for allotment in account.allotments() {
-            let drawn = allotment.noise.iter().take(round as usize);
+        for noise_schedule in account.noise_schedules() {
+            let drawn = noise_schedule.noise.iter().take(round as usize);
             text +=
                 &format!("{:016x};", drawn.fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h)));
-            match &allotment.ledger {
+            match &noise_schedule.ledger {
                 Ledger::Open => {}
                 Ledger::Schedule { plan, .. } => {
                     text += &format!("allowed {};", plan.allowed().min(round));
@@ -133,10 +133,12 @@ impl Experiment {
         }
         if whole {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
-            for allotment in account.allotments() {
-                let hash =
-                    allotment.noise.iter().fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h));
-                text += &format!("{} {hash:016x};", allotment.noise.len());
+            for noise_schedule in account.noise_schedules() {
+                let hash = noise_schedule
+                    .noise
+                    .iter()
+                    .fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h));
+                text += &format!("{} {hash:016x};", noise_schedule.noise.len());
             }
         }
         Some(sha256::hex(text.as_bytes()))
@@ -144,8 +146,10 @@ impl Experiment {
 
     /// Rounds up to this one after which a point of the curve is due.
     fn curve_up_to(&self, planned: &Planned, round: u32) -> impl Iterator<Item = u32> {
-        let (every, rounds, judged) = (self.trace_every, planned.timetable.rounds, self.judged);
-        (0..=round.min(rounds)).filter(move |r| judged && (r.is_multiple_of(every) || *r == rounds))
+        let (every, rounds, with_references) =
+            (self.trace_every, planned.timetable.rounds, self.with_references);
+        (0..=round.min(rounds))
+            .filter(move |r| with_references && (r.is_multiple_of(every) || *r == rounds))
     }
 
     /// The points of a curve so far that are due here too. What was spent by then is looked up

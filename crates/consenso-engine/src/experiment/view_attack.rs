@@ -114,8 +114,8 @@ impl Experiment {
         round: u32,
     ) -> Result<RoundNoise, ConfigError> {
         let degree = self.graphs[0].degree(agent);
-        let allotment = planned.account.allotment(agent, self.stake(agent), degree);
-        allotment
+        let noise_schedule = planned.account.noise_schedule(agent, self.site_weight(agent), degree);
+        noise_schedule
             .and_then(|a| a.noise.get(round as usize - 1).copied())
             .ok_or_else(super::trust::no_account)
     }

@@ -159,8 +159,8 @@ fn a_weighted_agent_is_hidden_as_claimed() {
             let said = account.price.as_ref().unwrap().claim.caveats.join(" ");
             (
                 found,
-                account.allotment(0, experiment.stake(0), 3).unwrap().steps[0].l2
-                    / experiment.stake(0).weight,
+                account.noise_schedule(0, experiment.site_weight(0), 3).unwrap().steps[0].l2
+                    / experiment.site_weight(0).weight,
                 said,
             )
         };
@@ -187,11 +187,14 @@ fn an_account_that_forgets_the_weight_is_caught() {
     let heavy =
         checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let plain = checked("", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
-    let step =
-        |e: &Experiment| e.planned[0].account.allotment(0, e.stake(0), 3).unwrap().steps[0].l2;
+    let step = |e: &Experiment| {
+        e.planned[0].account.noise_schedule(0, e.site_weight(0), 3).unwrap().steps[0].l2
+    };
     assert!((step(&heavy) / step(&plain) - 3.25).abs() < 1e-9, "{} {}", step(&heavy), step(&plain));
     let noise = |e: &Experiment| {
-        e.planned[0].account.allotment(0, e.stake(0), 3).unwrap().noise[0].noise().scale()
+        e.planned[0].account.noise_schedule(0, e.site_weight(0), 3).unwrap().noise[0]
+            .noise()
+            .scale()
     };
     assert!((noise(&heavy) / noise(&plain) - 3.25).abs() < 1e-6);
     // Objective perturbation counts the weight in the curvature too.
@@ -204,7 +207,7 @@ fn an_account_that_forgets_the_weight_is_caught() {
         .unwrap();
         e.planned[0]
             .account
-            .allotment(0, e.stake(0), 3)
+            .noise_schedule(0, e.site_weight(0), 3)
             .unwrap()
             .price
             .as_ref()
@@ -225,7 +228,7 @@ fn equal_weights_change_nothing_and_precision_follows_the_budget() {
     };
     let models = |e: &Experiment| run(e, &Silent).unwrap().models[0].agents.clone();
     assert_eq!(models(&with("", "1.0")), models(&with("weights = \"equal\"", "1.0")));
-    let share = |e: &Experiment| e.stake(3).weight / 4.0;
+    let share = |e: &Experiment| e.site_weight(3).weight / 4.0;
     let records = share(&with("weights = \"records\"", "1.0"));
     let (little, much) = (
         share(&with("weights = \"precision\"", "1.0")),

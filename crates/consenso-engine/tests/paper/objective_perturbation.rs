@@ -48,7 +48,7 @@ fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
     let mut player = Player::new(local, dvp(), timetable, gate);
     let weights = Weights { own: 0.5, neighbours: &[0.5] };
-    let seat = NeighbourView {
+    let neighbourhood = NeighbourView {
         rows: &[0.4, 0.2],
         me: 0,
         neighbours: &[1],
@@ -58,7 +58,7 @@ fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
         common: None,
     };
     let mut out = [0.0];
-    player.play(&seat, &mut DraftScratch::default(), &mut out);
+    player.play(&neighbourhood, &mut DraftScratch::default(), &mut out);
     (out[0], player.stopped().is_some())
 }
 

@@ -51,7 +51,7 @@ fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64)
     );
     let weights = Weights { own: 0.5, neighbours: &[0.5] };
     let rows = [0.1, 0.2, 0.3, theirs, 0.9 * theirs, -theirs];
-    let seat = NeighbourView {
+    let neighbourhood = NeighbourView {
         rows: &rows,
         me: 0,
         neighbours: &[1],
@@ -60,7 +60,7 @@ fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64)
         round: 0,
         common: None,
     };
-    player.play(&seat, &mut DraftScratch::default(), &mut [0.0; 3]);
+    player.play(&neighbourhood, &mut DraftScratch::default(), &mut [0.0; 3]);
     player.stopped().is_some()
 }
 

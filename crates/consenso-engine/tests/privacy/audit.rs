@@ -6,7 +6,7 @@
 use consenso_engine::account::testing;
 use consenso_engine::agent::Timetable;
 use consenso_engine::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, audit,
+    AgentAttack, AttackedAgent, Audit, Claimed, Options, ReleaseAttack, Side, Trial, Verdict, audit,
 };
 use consenso_engine::data::RowBounds;
 use consenso_engine::gate::{Grid, Noise, RoundNoise, exact};
@@ -205,8 +205,12 @@ impl Case {
             })
             .collect();
         let timetable = Timetable { rounds: self.rounds, tail_from: self.rounds, gossip: 0 };
-        let seat =
-            Seated { records: RECORDS, features: 3, own_weight: 0.25, weights: vec![0.25; 3] };
+        let neighbourhood = AttackedAgent {
+            records: RECORDS,
+            features: 3,
+            own_weight: 0.25,
+            weights: vec![0.25; 3],
+        };
         AgentAttack::new(
             objective,
             &self.real,
@@ -216,7 +220,7 @@ impl Case {
             noise,
             testing::ledger(self.allowed.min(self.rounds), self.rounds),
             &facts,
-            &seat,
+            &neighbourhood,
         )
     }
 

@@ -169,7 +169,7 @@ fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
 fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
     const AGENTS: usize = 6;
     const DIM: usize = 48;
-    let (sigma, together) = (0.8, DistributedNoise::new(AGENTS, 2).unwrap());
+    let (sigma, distributed_noise) = (0.8, DistributedNoise::new(AGENTS, 2).unwrap());
     let locals = locals(AGENTS, DIM);
     // Everybody starts at zero, so the first vector is −η∇f_i(0).
     let mut steps = vec![vec![0.0; DIM]; AGENTS];
@@ -180,7 +180,8 @@ fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
     let unit = f64::from(1u32 << BITS);
     let (mut left, mut less) = (Vec::new(), Vec::new());
     for trial in 0..400 {
-        let players = players(&locals, &gd(), together.part(sigma), (1, 1), &Seed::from(trial));
+        let players =
+            players(&locals, &gd(), distributed_noise.part(sigma), (1, 1), &Seed::from(trial));
         let (agents, all) = exchange(players, trial);
         let sum = revealed(&all, 1, AGENTS);
         let taken: Vec<Vec<i64>> = (0..3).map(|i| summand(&all, 1, i, AGENTS)).collect();
@@ -211,7 +212,7 @@ fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
 #[test]
 fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more() {
     const DIM: usize = 2;
-    let together = DistributedNoise::new(4, 2).unwrap();
+    let distributed_noise = DistributedNoise::new(4, 2).unwrap();
     let first = locals(4, DIM);
     let mut second = first.clone();
     let records = {
@@ -234,14 +235,15 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
         let (first, second, shift) = (&first, &second, &shift);
         move |trial: &consenso_engine::audit::Trial| {
             let locals = if trial.side == Side::First { first } else { second };
-            let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
+            let mut players =
+                players(locals, &gd(), distributed_noise.part(sigma), (1, 1), &trial.seed);
             let (mut draft, mut words) = (DraftScratch::default(), vec![0; 4 * DIM]);
             let mut along = 0.0;
             // By Theorem 2.1 what the colluders learn is this sum.
             for player in &mut players[colluders..] {
                 let mut own = [0.0; DIM];
                 let start = [0.0; 2 * DIM];
-                let seat = consenso_engine::agent::NeighbourView {
+                let neighbourhood = consenso_engine::agent::NeighbourView {
                     rows: &start,
                     me: 0,
                     neighbours: &[1, 1, 1],
@@ -253,7 +255,9 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
                     round: 0,
                     common: None,
                 };
-                player.share(&seat, &mut draft, &code(4), &mut own, &mut words).expect("in range");
+                player
+                    .share(&neighbourhood, &mut draft, &code(4), &mut own, &mut words)
+                    .expect("in range");
                 along += own.iter().zip(shift).map(|(q, t)| q * t).sum::<f64>();
             }
             along

@@ -113,7 +113,8 @@ impl Node {
                 }
             }
             Change::Part { one, other } if *one == me || *other == me => {
-                let gone = changes::parted(&folder, std::slice::from_ref(new)).first().copied();
+                let gone =
+                    changes::former_neighbours(&folder, std::slice::from_ref(new)).first().copied();
                 let gone = gone.unwrap_or(u32::MAX);
                 let there = changes::in_order(&self.agent).contains(&gone);
                 if there && self.agent.away().iter().all(|a| a.0 != gone) && !over {
@@ -160,7 +161,7 @@ impl Node {
             }
             Change::Replace { .. } => self.mind_the_pins(),
             Change::Part { .. } => {
-                for gone in changes::parted(&folder, std::slice::from_ref(new)) {
+                for gone in changes::former_neighbours(&folder, std::slice::from_ref(new)) {
                     let reason = format!("{} (agreement {})", new.change, new.number);
                     self.refuse(gone, &reason);
                     if let Some(n) = self.neighbours.get_mut(&gone) {

@@ -8,7 +8,7 @@ use crate::error::NodeError;
 use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::identity::Identity;
 use crate::link::LinkEvent;
-use crate::release_signature::{ReleaseSignature, Sealer, SignError, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseSigner, SignError, Statement};
 use crate::store::Entry;
 use bytes::Bytes;
 use serde_json::json;
@@ -91,9 +91,11 @@ impl Node {
             return Ok(());
         }
         // Keys may be replaced while a node runs; the newest handshake showed the newest.
-        if let Ok(sealer) = Identity::read(&self.shared.folder.path).and_then(|i| Sealer::new(&i)) {
-            self.sealer = sealer;
-            self.seals.clear();
+        if let Ok(release_signer) =
+            Identity::read(&self.shared.folder.path).and_then(|i| ReleaseSigner::new(&i))
+        {
+            self.release_signer = release_signer;
+            self.signatures.clear();
         }
         let key = self.shared.key_of(peer).map(|key| Hex(&key).to_string());
         self.shared.audit.of_peer(
@@ -101,8 +103,8 @@ impl Node {
             &n.name,
             json!({ "peer": n.name, "have": have, "key": key }),
         );
-        (n.spoke, n.seal) = (Instant::now(), None);
-        (n.has_spoken, n.parted) = (false, false);
+        (n.spoke, n.signature) = (Instant::now(), None);
+        (n.has_spoken, n.said_goodbye) = (false, false);
         // It said before that it has more, durably.
         if have < n.acked && !n.confirmed && !self.agent.is_masked() {
             let (name, before) = (n.name.clone(), n.acked);
@@ -118,8 +120,8 @@ impl Node {
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
         self.remember(peer);
-        if let Some((round, blake3, seal)) = self.newest_of(peer) {
-            self.send(peer, Frame::Yours { round, blake3, seal }.encode());
+        if let Some((round, blake3, signature)) = self.newest_of(peer) {
+            self.send(peer, Frame::Yours { round, blake3, signature }.encode());
         }
         // Whoever may not say its first exchange yet waits for a word.
         self.send(peer, Frame::Ack { round: 0 }.encode());
@@ -177,8 +179,8 @@ impl Node {
         }
         n.spoke = Instant::now();
         let first = !std::mem::replace(&mut n.has_spoken, true);
-        if let Frame::Yours { round, blake3, seal } = frame {
-            self.reminded(peer, round, blake3, &seal)?;
+        if let Frame::Yours { round, blake3, signature } = frame {
+            self.reminded(peer, round, blake3, &signature)?;
             return self.begin(peer, first);
         }
         self.begin(peer, first)?;
@@ -199,7 +201,7 @@ impl Node {
             | Frame::Words { round, .. }
             | Frame::Masked { exchange: round, .. }
             | Frame::Passed { exchange: round, .. }
-                if n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
+                if n.signature.as_ref().is_none_or(|signature| signature.0 != round) =>
             {
                 self.refuse(peer, "a release without its signature");
             }
@@ -207,21 +209,21 @@ impl Node {
             | Frame::Words { .. }
             | Frame::Masked { .. }
             | Frame::Passed { .. } => {
-                let seal = n.seal.as_ref().map(|seal| seal.1.clone());
-                let Some(origins) = self.vouched(peer, &frame, &bytes, seal)? else {
+                let signature = n.signature.as_ref().map(|signature| signature.1.clone());
+                let Some(origins) = self.vouched(peer, &frame, &bytes, signature)? else {
                     return Ok(());
                 };
                 self.take_vector(peer, frame, bytes, origins);
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
-            Frame::ReleaseSignature { round, seal } => {
-                n.seal = Some((round, seal));
+            Frame::ReleaseSignature { round, signature } => {
+                n.signature = Some((round, signature));
             }
             Frame::Heard { round: MODEL, summary } => n.model = Some(summary),
             Frame::Heard { round, summary } => {
                 self.watch.heard(peer, round, summary);
             }
-            Frame::Told { round, all } => {
+            Frame::Receipts { round, all } => {
                 if let Some(found) = self.other_version_told(peer, round, &all) {
                     return Err(self.two_vectors(peer, found));
                 }
@@ -262,9 +264,9 @@ impl Node {
         peer: u32,
         frame: &Frame,
         bytes: &Bytes,
-        seal: Option<ReleaseSignature>,
+        signature: Option<ReleaseSignature>,
     ) -> Result<Option<Origins>, NodeError> {
-        let origins = match self.origins(peer, frame, bytes, seal) {
+        let origins = match self.origins(peer, frame, bytes, signature) {
             Ok(origins) => origins,
             Err(reason) => {
                 self.refuse(peer, &reason.to_string());
@@ -289,17 +291,17 @@ impl Node {
             Err(reason) => return self.refuse(peer, &reason.to_string()),
         };
         self.agent.vouch(origins);
-        let seal = n.seal.take().map(|seal| seal.1);
+        let signature = n.signature.take().map(|signature| signature.1);
         (n.lost, n.refused, n.suspected) = (None, None, None);
         n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
         // What came before is no news, and must not fill the disk.
         if n.is_news(round) {
-            if let (Some(held), Some(seal)) = (&self.held, &seal) {
+            if let (Some(held), Some(signature)) = (&self.held, &signature) {
                 // Before anything is answered: what this site has gone on from, it can give back. A
                 // full disk stops it at its next release.
-                let _ = held.keep(peer, round, &bytes, seal);
+                let _ = held.keep(peer, round, &bytes, signature);
             }
-            self.log.push(Line::Received { peer, round, bytes, seal });
+            self.log.push(Line::Received { peer, round, bytes, signature });
         }
     }
 
@@ -311,11 +313,11 @@ impl Node {
             return;
         }
         let study = self.shared.folder.study;
-        for (round, seal, bytes) in held.of(peer) {
+        for (round, signature, bytes) in held.of(peer) {
             let said =
                 Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
-            if !self.watch.knows(peer, round) && said.is_signed_by(&key, &seal) {
-                self.watch.received(peer, round, Received { blake3: said.blake3, seal });
+            if !self.watch.knows(peer, round) && said.is_signed_by(&key, &signature) {
+                self.watch.received(peer, round, Received { blake3: said.blake3, signature });
             }
         }
     }
@@ -342,10 +344,10 @@ impl Node {
         if n.last.is_some() {
             return n.last.clone();
         }
-        let (round, seal, bytes) = self.held.as_ref()?.of(peer).pop()?;
+        let (round, signature, bytes) = self.held.as_ref()?.of(peer).pop()?;
         let (study, key) = (self.shared.folder.study, self.shared.key_of(peer)?);
         let said = Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
-        said.is_signed_by(&key, &seal).then_some((round, said.blake3, seal))
+        said.is_signed_by(&key, &signature).then_some((round, said.blake3, signature))
     }
 
     /// Sends what had to wait for a neighbour's first word on a link. The first exchange is drawn
@@ -397,12 +399,15 @@ impl Node {
             (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
         self.shared.audit.of_peer("gave-back", name, json!({ "peer": name, "rounds": rounds }));
         if kept.is_empty() {
-            self.send(peer, Frame::Kept { left: 0, release: None }.encode());
+            self.send(peer, Frame::ReturnedRelease { left: 0, release: None }.encode());
         }
         let mut left = kept.len() as u8;
-        for (_, seal, bytes) in kept {
+        for (_, signature, bytes) in kept {
             left -= 1;
-            self.send(peer, Frame::Kept { left, release: Some((seal, bytes)) }.encode());
+            self.send(
+                peer,
+                Frame::ReturnedRelease { left, release: Some((signature, bytes)) }.encode(),
+            );
         }
     }
 
@@ -419,10 +424,10 @@ impl Node {
             let entry = Entry::Confirmed { round: last, neighbour: peer };
             self.store.note(self.study, entry, self.agent.checkpoint())?;
         }
-        if !n.parted {
+        if !n.said_goodbye {
             let head = *self.store.head();
             let said = self.send(peer, Frame::Farewell { head }.encode());
-            self.neighbours.entry(peer).and_modify(|n| n.parted = said);
+            self.neighbours.entry(peer).and_modify(|n| n.said_goodbye = said);
         }
         Ok(())
     }
@@ -494,12 +499,12 @@ impl Node {
             self.unsigned.waiting.insert((peer, round));
             return;
         }
-        let seal = match self.seal(peer, round, &bytes) {
-            Ok(seal) => seal,
+        let signature = match self.signature(peer, round, &bytes) {
+            Ok(signature) => signature,
             Err(reason) => return self.cannot_sign(peer, round, &reason.to_string()),
         };
         self.unsigned.waiting.remove(&(peer, round));
-        self.send(peer, Frame::ReleaseSignature { round, seal }.encode());
+        self.send(peer, Frame::ReleaseSignature { round, signature }.encode());
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -511,10 +516,15 @@ impl Node {
     }
 
     /// This site's signature under what it sends to a neighbour.
-    fn seal(&mut self, peer: u32, round: u32, bytes: &[u8]) -> Result<ReleaseSignature, SignError> {
+    fn signature(
+        &mut self,
+        peer: u32,
+        round: u32,
+        bytes: &[u8],
+    ) -> Result<ReleaseSignature, SignError> {
         let blake3 = release_hash(bytes);
-        if let Some((_, seal)) = self.seals.iter().find(|(known, _)| *known == blake3) {
-            return Ok(seal.clone());
+        if let Some((_, signature)) = self.signatures.iter().find(|(known, _)| *known == blake3) {
+            return Ok(signature.clone());
         }
         #[cfg(test)]
         if self.actor.as_ref().is_some_and(|actor| !actor.signs()) {
@@ -524,18 +534,18 @@ impl Node {
         let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
         let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
-        let seal = self.sealer.sign(&said.bytes())?;
+        let signature = self.release_signer.sign(&said.bytes())?;
         // A signer that works now and then is asked again soon; only one that never does, ever
         // less often.
         if let Some(next) = &mut self.unsigned.next {
             *next = (*next).min(Instant::now() + SIGN_AGAIN.0);
             self.unsigned.pause = Duration::ZERO;
         }
-        self.seals.push_back((blake3, seal.clone()));
-        while self.seals.len() > 2 * self.neighbours.len().max(1) {
-            self.seals.pop_front();
+        self.signatures.push_back((blake3, signature.clone()));
+        while self.signatures.len() > 2 * self.neighbours.len().max(1) {
+            self.signatures.pop_front();
         }
-        Ok(seal)
+        Ok(signature)
     }
 
     /// Keeps what waits for a signature, and says so: it is asked for again, ever less often, until
@@ -649,8 +659,9 @@ mod tests {
                     Ok(Frame::Release { round, .. }) => Some(round),
                     _ => None,
                 };
-                let seal = ReleaseSignature { scheme: 0x0807, signature: vec![0; 64].into() };
-                let signed = round.map(|round| Frame::ReleaseSignature { round, seal }.encode());
+                let signature = ReleaseSignature { scheme: 0x0807, bytes: vec![0; 64].into() };
+                let signed =
+                    round.map(|round| Frame::ReleaseSignature { round, signature }.encode());
                 let all: Vec<Bytes> = signed.into_iter().chain([bytes]).collect();
                 let greeting = hello(0);
                 let calling = dial(&b, 0, &greeting, &all);

@@ -30,7 +30,7 @@ use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::release_cache::ReleaseCache;
-use crate::release_signature::{ReleaseSignature, Sealer, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseSigner, Statement};
 use crate::spending::{self, ChargeRow, Spending};
 use crate::store::{Entry, Mixed, Store};
 use crate::surroundings::Surroundings;
@@ -220,7 +220,7 @@ struct Neighbour {
     /// It sent something wrong and nothing right since: what.
     refused: Option<String>,
     /// Its signature under the release that follows.
-    seal: Option<(u32, ReleaseSignature)>,
+    signature: Option<(u32, ReleaseSignature)>,
     /// The newest of its releases that was taken, as it signed it.
     last: Option<(u32, Digest, ReleaseSignature)>,
     /// It told different neighbours different things, which is proved: nothing is taken from it any
@@ -235,7 +235,7 @@ struct Neighbour {
     confirmed: bool,
     /// It was told goodbye on this link. Once is enough: two sites that wait for a third would
     /// answer each other's goodbyes for as long as they wait.
-    parted: bool,
+    said_goodbye: bool,
     bye: bool,
 }
 
@@ -277,13 +277,13 @@ impl Neighbour {
             has_spoken: false,
             refused: None,
             largest: (0.0, 0),
-            seal: None,
+            signature: None,
             last: None,
             banned: None,
             ever_up: false,
             model: None,
             confirmed: false,
-            parted: false,
+            said_goodbye: false,
             bye: false,
         }
     }
@@ -291,7 +291,7 @@ impl Neighbour {
 
 /// What goes into the audit log once the round is on its way.
 enum Line {
-    Received { peer: u32, round: u32, bytes: Bytes, seal: Option<ReleaseSignature> },
+    Received { peer: u32, round: u32, bytes: Bytes, signature: Option<ReleaseSignature> },
     Released { round: u32, blake3: Digest, charge: ChargeRow, ledger: Digest },
 }
 
@@ -312,9 +312,9 @@ pub(crate) struct Node {
     watch: Watch,
     /// Keys of sites whose vectors others pass on.
     trusted: origins::TrustedKeys,
-    sealer: Sealer,
+    release_signer: ReleaseSigner,
     /// Signatures of the last releases.
-    seals: VecDeque<(Digest, ReleaseSignature)>,
+    signatures: VecDeque<(Digest, ReleaseSignature)>,
     /// Neighbours to be refused once the round is on its way, and why.
     accused: Vec<(u32, String)>,
     /// The last round whose releases were compared with neighbours.
@@ -513,18 +513,18 @@ impl Node {
         let hex = |digest: &Digest| Hex(digest).to_string();
         for line in std::mem::take(&mut self.log) {
             let (event, exchange, mut fields) = match line {
-                Line::Received { peer, round, bytes, seal } => {
+                Line::Received { peer, round, bytes, signature } => {
                     let blake3 = release_hash(&bytes);
                     let mut fields =
                         json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
-                    if let Some(seal) = seal {
-                        fields["scheme"] = seal.scheme.into();
-                        fields["signature"] = Hex(&seal.signature).to_string().into();
+                    if let Some(signature) = signature {
+                        fields["scheme"] = signature.scheme.into();
+                        fields["signature"] = Hex(&signature.bytes).to_string().into();
                         let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
                         let study = self.shared.folder.study;
                         let said = Statement { study, from: peer, to, round, blake3 };
                         let key = self.shared.key_of(peer);
-                        if !key.is_some_and(|key| said.is_signed_by(&key, &seal)) {
+                        if !key.is_some_and(|key| said.is_signed_by(&key, &signature)) {
                             self.accused.push((
                                 peer,
                                 format!("its signature under exchange {round} is not its own"),
@@ -532,10 +532,10 @@ impl Node {
                         } else if let Some(n) = self.neighbours.get_mut(&peer)
                             && n.last.as_ref().is_none_or(|last| last.0 <= round)
                         {
-                            n.last = Some((round, blake3, seal.clone()));
+                            n.last = Some((round, blake3, signature.clone()));
                         }
                         if !self.agent.is_addressed() {
-                            self.watch.received(peer, round, Received { blake3, seal });
+                            self.watch.received(peer, round, Received { blake3, signature });
                         }
                     }
                     ("received", round, fields)
@@ -633,7 +633,7 @@ impl Node {
         self.doubt_who_is_ahead(BLINK);
         let last = self.agent.last();
         if let Some((since, reason)) = self.done {
-            return self.parted(since, reason, last);
+            return self.can_leave(since, reason, last);
         }
         let round = self.agent.exchanges();
         if let Some(since) = self.stop {
@@ -661,7 +661,7 @@ impl Node {
     }
 
     /// Whether a node that is done can leave: nobody needs it, or nobody has come for too long.
-    fn parted(
+    fn can_leave(
         &mut self,
         since: Instant,
         reason: StopReason,

@@ -38,16 +38,16 @@ impl Node {
         peer: u32,
         frame: &Frame,
         bytes: &Bytes,
-        seal: Option<ReleaseSignature>,
+        signature: Option<ReleaseSignature>,
     ) -> Result<Origins, Unsigned> {
         match frame {
             Frame::Masked { exchange, .. } => {
                 // What may be passed on must be as good elsewhere as it is here.
                 let key = self.shared.key_of(peer).map(|key| Bytes::copy_from_slice(&key));
-                let (Some(key), Some(seal)) = (key, seal) else {
+                let (Some(key), Some(signature)) = (key, signature) else {
                     return Err(Unsigned::Own(*exchange));
                 };
-                let origin = Origin { key, seal, frame: bytes.clone() };
+                let origin = Origin { key, signature, frame: bytes.clone() };
                 if !self.is_signed((*exchange, peer), &origin) {
                     return Err(Unsigned::Own(*exchange));
                 }
@@ -80,7 +80,7 @@ impl Node {
     fn is_signed(&self, (round, from): (u32, u32), origin: &Origin) -> bool {
         let (study, blake3) = (self.shared.folder.study, blake3(&origin.frame));
         let said = Statement { study, from, to: None, round, blake3 };
-        said.is_signed_by(&origin.key, &origin.seal)
+        said.is_signed_by(&origin.key, &origin.signature)
     }
 
     /// Whether a key has the pin of a site, in the list of now if not in that of the start.
@@ -127,7 +127,7 @@ impl Node {
             let here = receipt(of, known);
             let (from, round, blake3) = (told.about, exchange, told.blake3);
             let said = Statement { study, from, to: None, round, blake3 };
-            let proved = here.blake3 != blake3 && said.is_signed_by(&known.key, &told.seal);
+            let proved = here.blake3 != blake3 && said.is_signed_by(&known.key, &told.signature);
             proved.then(|| TwoVectors { of, here, there: told.clone() })
         })
     }
@@ -140,8 +140,8 @@ impl Node {
         let (name, by) = (self.name_of(site), self.name_of(by));
         let reason = format!("it signed two different vectors of round {round}");
         let proof = |told: &SignedReceipt| {
-            json!({ "blake3": Hex(&told.blake3).to_string(), "scheme": told.seal.scheme,
-                "signature": Hex(&told.seal.signature).to_string() })
+            json!({ "blake3": Hex(&told.blake3).to_string(), "scheme": told.signature.scheme,
+                "signature": Hex(&told.signature.bytes).to_string() })
         };
         let line = json!({ "peer": name, "round": round, "exchange": exchange, "by": by, "here": proof(&here), "there": proof(&there) });
         self.audit("equivocation", line);
@@ -149,7 +149,7 @@ impl Node {
             (peer != site && n.outgoing.is_some()).then_some(peer)
         };
         let others: Vec<u32> = self.neighbours.iter().filter_map(linked).collect();
-        let told = Frame::Told { round: exchange, all: vec![here, there] }.encode();
+        let told = Frame::Receipts { round: exchange, all: vec![here, there] }.encode();
         for other in others {
             self.send(other, told.clone());
         }
@@ -171,5 +171,5 @@ pub(super) struct TwoVectors {
 }
 
 fn receipt((_, about): (u32, u32), origin: &Origin) -> SignedReceipt {
-    SignedReceipt { about, blake3: blake3(&origin.frame), seal: origin.seal.clone() }
+    SignedReceipt { about, blake3: blake3(&origin.frame), signature: origin.signature.clone() }
 }

@@ -183,7 +183,7 @@ impl Node {
         peer: u32,
         round: u32,
         blake3: Digest,
-        seal: &ReleaseSignature,
+        signature: &ReleaseSignature,
     ) -> Result<(), NodeError> {
         let released = self.recent.back().map_or(0, |r| r.0);
         let known = |(known, bytes): &(u32, Bytes)| {
@@ -206,7 +206,7 @@ impl Node {
         let own = Identity::read(&self.shared.folder.path)
             .and_then(|identity| crate::identity::public_key(identity.certificate()));
         let before = keys_before(&self.agreed.held, &self.shared.folder.site.name);
-        if !own.ok().iter().chain(&before).any(|key| said.is_signed_by(key, seal)) {
+        if !own.ok().iter().chain(&before).any(|key| said.is_signed_by(key, signature)) {
             if let Some(n) = self.neighbours.get_mut(&peer) {
                 n.ahead = None;
             }
@@ -240,7 +240,7 @@ impl Node {
         // finish at one time hear of each other afterwards.
         for (peer, round) in self.watch.disagreements(complete) {
             let all = self.watch.told(peer, round);
-            self.send(peer, Frame::Told { round, all }.encode());
+            self.send(peer, Frame::Receipts { round, all }.encode());
         }
     }
 
@@ -269,7 +269,7 @@ impl Node {
         let (study, shared) = (self.shared.folder.study, Arc::clone(&self.shared));
         let signed = |told: &SignedReceipt| {
             let said = Statement { study, from: told.about, to: None, round, blake3: told.blake3 };
-            shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.seal))
+            shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.signature))
         };
         let verdicts = self.watch.judge(peer, round, all, signed);
         let by = self.neighbours[&peer].name.clone();
@@ -291,8 +291,8 @@ impl Node {
                         self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
                     let proof = |told: Option<&SignedReceipt>| {
                         told.map(|t| {
-                            json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.seal.scheme,
-                                "signature": Hex(&t.seal.signature).to_string() })
+                            json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.signature.scheme,
+                                "signature": Hex(&t.signature.bytes).to_string() })
                         })
                     };
                     let line = json!({ "peer": name, "round": round, "by": by, "here": proof(mine.as_ref()), "there": proof(theirs) });
@@ -304,7 +304,10 @@ impl Node {
                         self.neighbours.keys().copied().filter(|j| *j != liar).collect();
                     for other in others {
                         if self.neighbours[&other].outgoing.is_some() {
-                            self.send(other, Frame::Told { round, all: proof.clone() }.encode());
+                            self.send(
+                                other,
+                                Frame::Receipts { round, all: proof.clone() }.encode(),
+                            );
                         }
                     }
                     self.refuse(liar, &reason);

@@ -15,7 +15,7 @@ use crate::frame::{Digest, Hex};
 use crate::identity::Identity;
 use crate::link::{self, Shared};
 use crate::release_cache::ReleaseCache;
-use crate::release_signature::Sealer;
+use crate::release_signature::ReleaseSigner;
 use crate::spending::Spending;
 use crate::store::{Entry, Store};
 use crate::surroundings::Surroundings;
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
     settled: bool,
     weights: BTreeMap<u32, f64>,
     watch: Watch,
-    sealer: Sealer,
+    release_signer: ReleaseSigner,
     recent: VecDeque<(u32, Bytes)>,
     edges: Option<Edges>,
     agreed: Agreed,
@@ -66,7 +66,7 @@ impl Prepared {
         edited: Edited,
         open: impl FnOnce(usize) -> Result<Store, NodeError>,
     ) -> Result<Self, NodeError> {
-        let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
+        let release_signer = ReleaseSigner::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
         let (mut agent, plan) = Driven::new(experiment, folder.me)?;
@@ -113,8 +113,8 @@ impl Prepared {
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
         }
-        let parted = changes::parted(folder, &agreed.held);
-        for gone in changes::gone(folder, &agreed.held).chain(parted) {
+        let former_neighbours = changes::former_neighbours(folder, &agreed.held);
+        for gone in changes::gone(folder, &agreed.held).chain(former_neighbours) {
             changes::without(&mut agent, gone)?;
         }
         let spending = store.spent(study.number);
@@ -143,7 +143,7 @@ impl Prepared {
         Ok(Self {
             weights,
             watch,
-            sealer,
+            release_signer,
             recent,
             edges,
             agreed,
@@ -183,7 +183,7 @@ impl Prepared {
             settled,
             weights,
             watch,
-            sealer,
+            release_signer,
             recent,
             edges,
             agreed,
@@ -236,8 +236,8 @@ impl Prepared {
             weights,
             watch,
             trusted: Default::default(),
-            sealer,
-            seals: VecDeque::new(),
+            release_signer,
+            signatures: VecDeque::new(),
             unsigned: Default::default(),
             accused: Vec::new(),
             compared: 0,

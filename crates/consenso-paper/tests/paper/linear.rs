@@ -549,7 +549,7 @@ fn neighbouring_costs_move_a_release_by_at_most_their_sensitivity() {
 fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64> {
     player.restore(memory);
     let weights = [0.0; 2];
-    let seat = consenso_engine::agent::NeighbourView {
+    let neighbourhood = consenso_engine::agent::NeighbourView {
         rows,
         me: 0,
         neighbours: &[1, 2],
@@ -559,7 +559,7 @@ fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64
         common: None,
     };
     let mut out = vec![0.0; 2];
-    player.play(&seat, &mut consenso_engine::gate::DraftScratch::default(), &mut out);
+    player.play(&neighbourhood, &mut consenso_engine::gate::DraftScratch::default(), &mut out);
     out
 }
 

@@ -126,7 +126,7 @@ impl LocalObjective {
 
     /// What is public of this agent.
     #[doc(hidden)]
-    pub fn stake(&self) -> weights::SiteWeight {
+    pub fn site_weight(&self) -> weights::SiteWeight {
         let records = self.mean_loss().map_or(1, |f| f.records.len());
         weights::SiteWeight { records, weight: self.weight() }
     }
@@ -363,7 +363,7 @@ mod tests {
         let local = LocalObjective::from_costs(costs).weighted(3.0).with_regularization(1.0);
         assert!(local.mean_loss().is_none());
         assert_eq!((local.dim(), local.weight(), local.regularization()), (2, 1.0, 0.0));
-        assert_eq!(local.stake().records, 1);
+        assert_eq!(local.site_weight().records, 1);
         assert_eq!(format!("{local:?}"), "Costs(Costs(variables=2))");
         let (mut g, mut work) = (vec![0.0; 2], Workspace::default());
         local.gradient(&[1.0, 1.0], &mut g, &mut work);

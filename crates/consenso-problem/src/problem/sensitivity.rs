@@ -70,11 +70,11 @@ impl Objective {
     pub fn sampled_sensitivity(
         &self,
         bounds: &RowBounds,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         rate: f64,
         neighbours: NeighbourRelation,
     ) -> Sensitivity {
-        let b = stake.records as f64;
+        let b = site_weight.records as f64;
         let reach = match neighbours {
             NeighbourRelation::AddRemove | NeighbourRelation::ZeroOut => 1.0,
             NeighbourRelation::ReplaceOne | NeighbourRelation::Paper => 2.0,
@@ -83,7 +83,7 @@ impl Objective {
         let one = (1.0 / b + rounding) / rate * (1.0 + 8.0 * f64::EPSILON);
         let (l1, l2, linf) = self.loss.record_gradient(bounds);
         let all = Sensitivity { l1, l2, linf }.scaled(reach * one);
-        if stake.weight == 1.0 { all } else { all.scaled(stake.weight) }
+        if site_weight.weight == 1.0 { all } else { all.scaled(site_weight.weight) }
     }
 }
 
@@ -94,12 +94,12 @@ impl Objective {
     pub fn sensitivity_of(
         &self,
         bounds: &RowBounds,
-        stake: SiteWeight,
+        site_weight: SiteWeight,
         neighbours: NeighbourRelation,
     ) -> Sensitivity {
-        let plain = self.sensitivity(bounds, stake.records, neighbours);
+        let plain = self.sensitivity(bounds, site_weight.records, neighbours);
         // The product with the weight is rounded once more, which the slack of a term covers.
-        if stake.weight == 1.0 { plain } else { plain.scaled(stake.weight) }
+        if site_weight.weight == 1.0 { plain } else { plain.scaled(site_weight.weight) }
     }
 }
 

@@ -274,12 +274,12 @@ fn baseline_rows(record: &Record) -> Vec<Row> {
     ];
     // Under a linear constraint the zero model breaks it, and what it costs says nothing; beside an
     // optimum that is not known neither says anything.
-    let skipped: &[&str] = match (baselines.central_optimum_objective.is_nan(), super::tied(record))
-    {
-        (true, _) => &["Zero model", "Optimum of this objective, not private"],
-        (_, true) => &["Zero model"],
-        _ => &[],
-    };
+    let skipped: &[&str] =
+        match (baselines.central_optimum_objective.is_nan(), super::is_coupled(record)) {
+            (true, _) => &["Zero model", "Optimum of this objective, not private"],
+            (_, true) => &["Zero model"],
+            _ => &[],
+        };
     all.into_iter()
         .filter(|row| {
             !skipped.contains(&row.head.as_str()) && row.cells.iter().any(Option::is_some)

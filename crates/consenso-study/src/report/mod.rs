@@ -120,14 +120,18 @@ fn objective_gap(record: &Record) -> Figure {
 }
 
 /// Whether a linear constraint ties the agents.
-fn tied(record: &Record) -> bool {
+fn is_coupled(record: &Record) -> bool {
     record.algorithms.iter().any(|algorithm| algorithm.violation.is_some())
 }
 
 /// The line of the model that knows nothing; it breaks a linear constraint, and is nothing to
 /// compare with there.
 fn zero_model(record: &Record, value: f64) -> Vec<Reference> {
-    if tied(record) { Vec::new() } else { vec![Reference { label: "zero model".into(), value }] }
+    if is_coupled(record) {
+        Vec::new()
+    } else {
+        vec![Reference { label: "zero model".into(), value }]
+    }
 }
 
 fn log_error(record: &Record) -> Figure {

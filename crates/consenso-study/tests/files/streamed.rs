@@ -255,13 +255,13 @@ fn what_cannot_be_kept_is_refused() {
 }
 
 /// Stops everybody once one process was told to.
-struct Told {
+struct StopAfter {
     after: u32,
     asked: u32,
     saved: Vec<u8>,
 }
 
-impl Watch for Told {
+impl Watch for StopAfter {
     fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
         self.saved = postcard::to_stdvec(progress)?;
         Ok(())
@@ -291,7 +291,7 @@ fn processes_stop_together_and_go_on() {
     let whole = in_memory(&held);
     let part = |mut end: ThreadRanks, from: Option<&Vec<u8>>, after: u32| {
         let from = from.map(|bytes| postcard::from_bytes::<LargeProgress>(bytes).unwrap());
-        let mut watch = Told { after, asked: 0, saved: Vec::new() };
+        let mut watch = StopAfter { after, asked: 0, saved: Vec::new() };
         (run_watched(&held, &mut end, true, from, &mut watch).unwrap(), watch.saved)
     };
     let all = |from: &[Vec<u8>], after: [u32; 3]| -> Vec<(Ended, Vec<u8>)> {

@@ -266,7 +266,7 @@ pub struct Scouted {
     pub(crate) recipe: Arc<Recipe>,
     /// How long its messages are.
     pub shape: Shape,
-    seat: Option<TreePosition>,
+    position: Option<TreePosition>,
 }
 
 /// The largest of some shares, and whose it is.
@@ -321,13 +321,13 @@ impl Scouted {
             compares: request.inference && request.compares,
             noised: request.mu.is_some(),
         };
-        Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
+        Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, position: None })
     }
 
     /// Makes messages longer; the numbers behind a sum's own are not used.
     pub fn with_width(&self, width: usize) -> Self {
         let shape = Shape { width: self.shape.width.max(width), ..self.shape };
-        Self { recipe: Arc::clone(&self.recipe), shape, seat: None }
+        Self { recipe: Arc::clone(&self.recipe), shape, position: None }
     }
 
     /// The standard of all records without noise.
@@ -370,7 +370,7 @@ impl Scouted {
     pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
         let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
-        let seat = if self.shape.complete {
+        let position = if self.shape.complete {
             TreePosition {
                 agent,
                 neighbours,
@@ -395,7 +395,7 @@ impl Scouted {
                 tree: tree.height(),
             }
         };
-        Some(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) })
+        Some(Self { recipe: Arc::new(recipe), shape: self.shape, position: Some(position) })
     }
 
     /// Exchanges after which everybody knows the standard.

@@ -78,7 +78,7 @@ impl Protocol for Scouted {
     }
 
     fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {
-        let Some(seat) = &self.seat else { return };
+        let Some(position) = &self.position else { return };
         let (stage, exchange) = self.place(view.round());
         let (length, last) = (self.length(stage), exchange + 1 == self.shape.exchanges);
         let mut state = self.state(memory);
@@ -96,23 +96,23 @@ impl Protocol for Scouted {
             if exchange == 0 {
                 state.partial[..length].fill(0.0);
                 kernel::axpy(
-                    factors[seat.agent],
+                    factors[position.agent],
                     &view.own()[..length],
                     &mut state.partial[..length],
                 );
             }
-            if exchange + 1 == seat.height {
-                for &(place, child) in &seat.children {
+            if exchange + 1 == position.height {
+                for &(place, child) in &position.children {
                     let row = view.neighbours().nth(place).expect("a child is a neighbour");
                     let factor = if exchange == 0 { factors[child] } else { 1.0 };
                     kernel::axpy(factor, &row[..length], &mut state.partial[..length]);
                 }
             }
-            if seat.parent.is_none() && exchange + 1 == seat.tree.max(1) {
+            if position.parent.is_none() && exchange + 1 == position.tree.max(1) {
                 state.total[..length].copy_from_slice(&state.partial[..length]);
             }
-            if let Some(parent) = seat.parent
-                && exchange + 1 == seat.tree + seat.depth
+            if let Some(parent) = position.parent
+                && exchange + 1 == position.tree + position.depth
             {
                 let row = view.neighbours().nth(parent).expect("a parent is a neighbour");
                 state.total[..length].copy_from_slice(&row[..length]);
@@ -300,8 +300,8 @@ impl Assessed for Scouted {
         if exchange > 0 {
             return Some((length, self.largest_mean(stage)?));
         }
-        let seat = self.seat.as_ref()?;
-        let sender = *seat.neighbours.get(place)?;
+        let position = self.position.as_ref()?;
+        let sender = *position.neighbours.get(place)?;
         let records = self.recipe.weights.get(sender)? / self.recipe.factors.get(sender)?;
         Some((length, records * self.largest_share(stage)? + self.largest_noise(stage)))
     }
@@ -322,7 +322,7 @@ impl Relaying for Scouted {
 
     fn pass_on(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
         let exchange = self.place(view.round() + 1).1;
-        let down = self.seat.as_ref().is_some_and(|s| exchange >= s.tree);
+        let down = self.position.as_ref().is_some_and(|s| exchange >= s.tree);
         out.copy_from_slice(if down {
             &memory[self.shape.width..2 * self.shape.width]
         } else {

@@ -139,10 +139,10 @@ impl Scouted {
         }
         // Noise is rounded up to its grid, and no more than a little. What neighbours share beside
         // their own is in a site's message too, and cancels only in the total.
-        let company = self.recipe.request.pairwise.map_or(1.0, |(pairwise, own)| {
+        let beside_shared_noise = self.recipe.request.pairwise.map_or(1.0, |(pairwise, own)| {
             own * (1.0 + pairwise.correlation.powi(2) * self.shape.degree as f64).sqrt()
         });
-        let sigma = 1.01 * company * self.moves(stage) / (mu * share.sqrt());
+        let sigma = 1.01 * beside_shared_noise * self.moves(stage) / (mu * share.sqrt());
         let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
         let log = libm::log(releases / crate::protocol::CHANCE);
         sigma * ((self.length(stage) as f64).sqrt() + (2.0 * log).sqrt())
