@@ -274,7 +274,7 @@ pub(super) fn plan(
         facts,
         &context.terms,
         graphs,
-        HidingSet { correlated: correlated, ..HidingSet::default() },
+        HidingSet { correlated, ..HidingSet::default() },
     )?;
     account::correlate(&mut account, facts, &context.terms)?;
     account.noise_spec = noise;
