@@ -197,7 +197,10 @@ fn gradient(records: Records, times: usize) -> f64 {
     let objective = Objective { loss: Loss::Logistic, regularization: 0.0 };
     let local = LocalObjective::new(objective, records);
     let (x, mut g, mut work) = (vec![0.01; dim], vec![0.0; dim], Workspace::default());
-    best(times, || processor(|| local.data_gradient(&x, &mut g, &mut work))) / rows as f64
+    // Asking what the time is takes as long as a few hundred rows.
+    let passes = (50_000 / rows).max(1);
+    let mut pass = || (0..passes).for_each(|_| local.data_gradient(&x, &mut g, &mut work));
+    best(times.div_ceil(passes).max(9), || processor(&mut pass)) / (rows * passes) as f64
 }
 
 /// Rows of six numbers and eight categories, one-hot, as Adult's are (d = 106): kept as codes.

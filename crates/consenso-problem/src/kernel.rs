@@ -37,7 +37,7 @@ pub(crate) trait Lanes: Copy {
     fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Self::V;
     /// Asks for a line of memory that is read soon, where the machine can be asked.
     #[inline(always)]
-    fn prefetch<T>(self, _soon: &T) {}
+    fn prefetch(self, _soon: &Lanes8) {}
 }
 
 /// Plain arrays, for every machine.
@@ -170,7 +170,7 @@ mod avx2 {
             ]
         }
         #[inline(always)]
-        fn prefetch<T>(self, soon: &T) {
+        fn prefetch(self, soon: &Lanes8) {
             self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                 std::ptr::from_ref(soon).cast(),
             );
@@ -243,7 +243,7 @@ mod avx512 {
             cast((*self).pick(table, codes))
         }
         #[inline(always)]
-        fn prefetch<T>(self, soon: &T) {
+        fn prefetch(self, soon: &Lanes8) {
             (*self).prefetch(soon);
         }
     }
@@ -252,7 +252,7 @@ mod avx512 {
 /// Registers of 512 bits where they pay: processors that have VBMI2 (Ice Lake, Zen 4 and later)
 /// keep their clock with them, those before lower it. Measured on Ice Lake against AVX2: dense rows
 /// in the cache 1.1 to 1.2 times as fast (with eight chains; four were slower), rows from memory as
-/// fast. On Zen 5 codes are 1.2 times as fast.
+/// fast. On Zen 5 codes from memory are 1.1 times as fast.
 #[cfg(target_arch = "x86_64")]
 fn wide() -> Option<pulp::x86::V4> {
     if std::is_x86_feature_detected!("avx512vbmi2") { pulp::x86::V4::try_new() } else { None }
@@ -509,37 +509,6 @@ impl Batch<'_> {
 /// worked on. A larger one would drive out what is worked on (d = 105 took 1.25 times as long), and
 /// there the machine sees by itself what is read next.
 const AHEAD: usize = 256;
-
-/// Asks for the first lines of rows and labels that are read soon, while other work goes on: a pass
-/// over the rows of another agent begins at the full speed of memory.
-pub(crate) fn expect(rows: Layout<'_>, labels: &[f64]) {
-    match rows {
-        Layout::Tiles(tiles) => Expected { numbers: tiles, codes: &[], labels }.dispatch(),
-        Layout::Coded(rows) => {
-            let (numbers, codes) = rows.all();
-            Expected { numbers, codes, labels }.dispatch();
-        }
-        Layout::Sparse(_) => {}
-    }
-}
-
-struct Expected<'a> {
-    numbers: &'a [Lanes8],
-    codes: &'a [[u8; LANES]],
-    labels: &'a [f64],
-}
-
-impl Kernel for Expected<'_> {
-    const WIDE: bool = false;
-
-    #[inline(always)]
-    fn run<S: Lanes>(self, s: S) {
-        self.numbers.iter().take(AHEAD).for_each(|line| s.prefetch(line));
-        // Eight a line.
-        self.codes.iter().step_by(8).take(AHEAD / 4).for_each(|line| s.prefetch(line));
-        self.labels.iter().step_by(8).take(AHEAD / 4).for_each(|line| s.prefetch(line));
-    }
-}
 
 /// Slopes of a batch in place of its margins. They are nothing but arithmetic, so that the lines of
 /// the next batch can come from memory meanwhile, `each` a tile.

@@ -395,11 +395,6 @@ impl Codes {
         &self.numbers[at(tile)..at(tile + tiles)]
     }
 
-    /// The numbers and the codes of all tiles.
-    pub fn all(&self) -> (&[Lanes8], &[[u8; LANES]]) {
-        (&self.numbers, &self.codes)
-    }
-
     /// The codes of a tile's rows, group by group.
     #[inline(always)]
     pub fn codes_of(&self, tile: usize) -> &[[u8; LANES]] {

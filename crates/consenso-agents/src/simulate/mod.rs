@@ -73,13 +73,6 @@ pub struct Sent {
 /// 10 µs of work, where handing it over takes about one.
 pub const GRAIN: usize = 50_000;
 
-/// Agents that one thread plays one after the other: at least `grain`, and so many that the records
-/// of nearly all of them can be asked for beforehand, as long as there is enough for every thread.
-fn block_size(agents: usize, grain: usize) -> usize {
-    let fair = agents / (16 * rayon::current_num_threads());
-    grain.max(fair.min(64)).max(1)
-}
-
 /// All agents of a run, moving together.
 ///
 /// Released vectors live in one N×d block, double-buffered; agents borrow their neighbours' rows,
@@ -420,30 +413,23 @@ impl Lockstep {
         // Back and forth: what one round read last is still in the cache when the next begins. The
         // order changes no result.
         let back = !round.is_multiple_of(2);
-        let size = block_size(players.len(), *grain);
-        let turns =
-            |draft: &mut DraftScratch,
-             (block, (players, out)): (usize, (&mut [Player], &mut [f64]))| {
-                let count = players.len();
-                let place = |step: usize| if back { count - 1 - step } else { step };
-                for step in 0..count {
-                    // While one agent computes, the records of the next come from memory.
-                    if step + 1 < count {
-                        players[place(step + 1)].local().expect();
-                    }
-                    let k = place(step);
-                    turn(block * size + k, &mut players[k], draft, &mut out[k * width..][..width]);
-                }
+        if players.len() <= *grain {
+            let all = players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate();
+            let play = |(i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
+                turn(i, player, draft, out);
             };
-        if size >= players.len() {
-            turns(draft, (0, (players, next)));
+            if back { all.rev().for_each(play) } else { all.for_each(play) }
         } else {
-            let blocks = players.par_chunks_mut(size).zip(next.par_chunks_mut(size * width));
-            let blocks = blocks.enumerate();
+            let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
+            let play =
+                |draft: &mut DraftScratch,
+                 (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
+                    turn(i, player, draft, out);
+                };
             if back {
-                blocks.rev().for_each_init(DraftScratch::default, turns);
+                all.rev().with_min_len(*grain).for_each_init(DraftScratch::default, play);
             } else {
-                blocks.for_each_init(DraftScratch::default, turns);
+                all.with_min_len(*grain).for_each_init(DraftScratch::default, play);
             }
         }
         std::mem::swap(rows, next);

@@ -140,15 +140,6 @@ impl LocalObjective {
         }
     }
 
-    /// Asks for the memory of records that are read soon, so that it comes while other work goes
-    /// on.
-    #[doc(hidden)]
-    pub fn expect(&self) {
-        if let Self::Records(f) = self {
-            kernel::expect(f.records.layout(), f.records.labels());
-        }
-    }
-
     /// Returns μ of the public regulariser; 0 for costs, which have none.
     #[must_use]
     pub fn regularization(&self) -> f64 {
