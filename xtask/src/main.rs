@@ -126,7 +126,7 @@ fn main() -> ExitCode {
     let known = match arguments.first().map(String::as_str) {
         Some("ci") if rest.is_empty() => {
             let room = python::prepare();
-            run(&ci()) && surface::check() && python_of_ci(room)
+            losses_are_formatted() && run(&ci()) && surface::check() && python_of_ci(room)
         }
         Some("surface") if rest.is_empty() => surface::check(),
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
@@ -159,6 +159,14 @@ fn main() -> ExitCode {
         }
     };
     if known { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Checks the files that the table of losses declares: `cargo fmt` does not look into macros.
+fn losses_are_formatted() -> bool {
+    let folder = root().join("crates/consenso-problem/src/problem/losses");
+    let Ok(files) = std::fs::read_dir(folder) else { return false };
+    let files = files.filter_map(|file| Some(file.ok()?.path()));
+    succeeds(Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(files))
 }
 
 /// The Python package, after all else passed.

@@ -153,6 +153,7 @@ pub mod privacy {
 /// What each agent minimises.
 pub mod problem {
     pub use consenso_engine::problem::coupling::{Block, CouplingError, Relation};
+    pub use consenso_engine::problem::losses;
     pub use consenso_engine::problem::weights::SiteWeight;
     pub use consenso_engine::problem::{
         Constraint, Costs, Coupling, LocalObjective, LossKind, MeanLoss, Objective, Score,

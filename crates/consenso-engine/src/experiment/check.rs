@@ -507,7 +507,7 @@ impl Plan {
             planned.push(one);
         }
         scouted::level(&mut planned, facts);
-        let sums = matches!(problem.objective.loss, Loss::Linear { .. });
+        let sums = matches!(problem.objective.loss, Loss::Linear(_));
         if layout.is_none() && !sums && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
             warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }

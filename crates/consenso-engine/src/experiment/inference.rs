@@ -9,6 +9,7 @@ use crate::model::{
     Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
 };
 use crate::problem::Loss;
+use crate::problem::losses::{Gamma, NegativeBinomial};
 use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
@@ -93,7 +94,7 @@ impl InferenceSpec {
         }
         let likelihood = loss.is_logistic()
             || loss.proportional().is_some()
-            || matches!(loss, Loss::Probit { .. } | Loss::Poisson { .. });
+            || matches!(loss, Loss::Probit(_) | Loss::Poisson(_));
         if self.covariance == Covariance::Model && !likelihood {
             return Err(ConfigError::at(
                 "covariance",
@@ -245,11 +246,11 @@ impl OutcomeScale {
         let mean = self.mean(margin);
         match self.loss {
             Loss::Ridge { .. } | Loss::Huber { .. } => self.deviation * self.deviation,
-            Loss::NegativeBinomial { dispersion, .. } => {
+            Loss::NegativeBinomial(NegativeBinomial { dispersion, .. }) => {
                 mean + dispersion.unwrap_or(0.0) * mean * mean
             }
-            Loss::Gamma { dispersion, .. } => (dispersion * mean).powi(2),
-            Loss::Poisson { .. } => mean,
+            Loss::Gamma(Gamma { dispersion, .. }) => (dispersion * mean).powi(2),
+            Loss::Poisson(_) => mean,
             _ => mean * (1.0 - mean),
         }
     }
@@ -442,6 +443,7 @@ mod tests {
     use crate::data::{Dataset, Encoding, csv};
     use crate::experiment::{Finished, Inputs, Silent, Source, SpecError, run};
     use crate::model::Model;
+    use crate::problem::losses::Quantile;
     use std::fmt::Write as _;
 
     const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -943,7 +945,7 @@ mod tests {
         }
         let mut model = model(&checked("poisson", "loss = \"poisson\"", "", 1).unwrap());
         assert!(model.intervals(&encoded(&model, "poisson"), 1.0).is_err());
-        model.loss = Some(Loss::Quantile { quantile: 0.5, smoothing: 0.1 });
+        model.loss = Some(Loss::Quantile(Quantile { quantile: 0.5, smoothing: 0.1 }));
         let said = model.intervals(&encoded(&model, "poisson"), 0.9).unwrap_err().to_string();
         assert!(said.contains("negative-binomial"), "{said}");
     }

@@ -114,7 +114,7 @@ impl StudyCombination<'_> {
 
     /// Whether this is the release of a questionnaire, which is about columns as they are.
     fn asks_questions(&self) -> bool {
-        matches!(self.loss, Loss::Linear { .. })
+        matches!(self.loss, Loss::Linear(_))
     }
 
     fn has_log_label(&self) -> bool {

@@ -12,7 +12,8 @@ pub mod coupled;
 pub mod coupling;
 mod local;
 pub mod loss;
-mod losses;
+#[macro_use]
+pub mod losses;
 pub mod proportional;
 pub mod scores;
 pub mod sensitivity;
