@@ -287,7 +287,8 @@ fn read_folder(folder: &Path, types: &mut Types) -> Result<(), String> {
 
 /// What macros define as it would stand outside of them.
 fn inside_macros(text: &str) -> String {
-    let bodies = text.split("\nmacro_rules! ").skip(1).filter_map(|rest| rest.split("\n}\n").next());
+    let bodies =
+        text.split("\nmacro_rules! ").skip(1).filter_map(|rest| rest.split("\n}\n").next());
     let lines = bodies.flat_map(str::lines).map(|line| line.strip_prefix("        ").unwrap_or(""));
     lines.flat_map(|line| [line, "\n"]).collect()
 }

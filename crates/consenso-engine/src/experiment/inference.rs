@@ -214,10 +214,7 @@ impl Experiment {
     }
 
     fn schema(&self) -> Option<&Schema> {
-        match &*self.source {
-            super::check::Source::Data(data) => Some(&data.schema),
-            _ => None,
-        }
+        self.source.dataset().map(|data| &data.schema)
     }
 }
 
@@ -441,7 +438,7 @@ fn reference_row(
 mod tests {
     use super::*;
     use crate::data::{Dataset, Encoding, csv};
-    use crate::experiment::{Finished, Inputs, Silent, Source, SpecError, run};
+    use crate::experiment::{Finished, Inputs, Silent, SpecError, run};
     use crate::model::Model;
     use crate::problem::losses::Quantile;
     use std::fmt::Write as _;
@@ -492,7 +489,7 @@ mod tests {
              [objective]\n{objective}\n[graph]\nkind = \"path\"\n[inference]\nlevel = 0.9\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
         let spec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let file = "made-up".into();
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
     }
@@ -562,7 +559,7 @@ mod tests {
              [objective]\n{objective}\n[graph]\nkind = \"path\"\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
         let spec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let file = "made-up".into();
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
     }
@@ -701,7 +698,7 @@ mod tests {
                  [[algorithm]]\nkind = \"dgd\"\n"
             );
             let spec = toml::from_str(&text).unwrap();
-            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            let (source, file) = (Box::new(data), "made-up".into());
             Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
         };
         let complete = "[graph]\nkind = \"complete\"";

@@ -5,8 +5,9 @@
 //! rule looks at both. Values of single keys are checked where the key is read. `docs/combinations.md`
 //! shows these rules, and the verdicts of the real check on every combination.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::shared::ExchangeKind;
+use super::source::Source;
 use super::spec::{AlgorithmSpec, ClassWeight, ExperimentSpec, Threshold};
 use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, PrivacySpec};
 use crate::config_error::ConfigError;
@@ -90,7 +91,7 @@ impl<F> Rule<F> {
 /// What a study asks for, before its algorithms are looked at.
 pub(super) struct StudyCombination<'a> {
     pub(super) spec: &'a ExperimentSpec,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a dyn Source,
     pub(super) loss: &'a Loss,
     /// Whether the shares of both classes are public and positive.
     pub(super) shares: bool,
@@ -104,12 +105,14 @@ impl StudyCombination<'_> {
     }
 
     fn of_files(&self) -> bool {
-        matches!(self.source, Source::Data(_))
+        self.source.dataset().is_some()
     }
 
     fn has_exposure(&self) -> bool {
         let exposure = |k: &Kind| matches!(k, Kind::Exposure { .. });
-        matches!(self.source, Source::Data(data) if data.schema.columns().iter().any(|c| exposure(&c.kind)))
+        self.source
+            .dataset()
+            .is_some_and(|data| data.schema.columns().iter().any(|c| exposure(&c.kind)))
     }
 
     /// Whether this is the release of a questionnaire, which is about columns as they are.
@@ -118,11 +121,11 @@ impl StudyCombination<'_> {
     }
 
     fn has_log_label(&self) -> bool {
-        matches!(self.source, Source::Data(data) if data.schema.has_log_label())
+        self.source.dataset().is_some_and(|data| data.schema.has_log_label())
     }
 
     fn has_times(&self) -> bool {
-        matches!(self.source, Source::Data(data) if data.schema.longest_time().is_some())
+        self.source.dataset().is_some_and(|data| data.schema.longest_time().is_some())
     }
 
     fn coupled(&self) -> bool {
@@ -1270,7 +1273,7 @@ pub(super) const NETWORK: &[Rule<OfRun>] = &[
     run(
         "problem",
         "[problem] with costs",
-        |e| matches!(*e.source, Source::Costs),
+        |e| !e.source.has_records(),
         "the costs of all agents stand in one file, so this experiment can be simulated only",
         "run it with `consenso run`",
     ),

@@ -1,6 +1,6 @@
 //! One agent of an experiment, as a site of a real network runs it.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::planned::Planned;
 use super::rules;
 use super::run::player;
@@ -192,17 +192,13 @@ impl Experiment {
     }
 
     pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, ConfigError> {
-        match &*self.source {
-            Source::Data(_) if self.alone && self.questions.is_some() => {
-                let asked = self.questions.as_ref().map(|q| q.site_records(agent));
-                let records = asked.unwrap_or_else(|| Records::sparse(self.facts.dim));
-                Ok(self.objective_on(records).weighted(self.weight(0, agent)))
-            }
-            Source::Data(data) if self.alone => {
+        match (self.source.dataset().filter(|_| self.alone), &self.questions) {
+            (Some(_), Some(asked)) => Ok(self.objective_of(asked.site_records(agent), 0, agent)),
+            (Some(data), None) => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(self.objective_on(data.train.select(&all)).weighted(self.weight(0, agent)))
+                Ok(self.objective_of(data.train.select(&all), 0, agent))
             }
-            _ => Ok(self.locals(0)?.swap_remove(agent)),
+            (None, _) => Ok(self.locals(0)?.swap_remove(agent)),
         }
     }
 
@@ -274,7 +270,7 @@ mod tests {
              [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small".into(),
             text,
@@ -451,7 +447,7 @@ mod tests {
         let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
              [graph]\nkind = \"file\"\npath = \"edges.txt\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"mine\"\nrounds = 3\n";
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let inputs =
             Inputs { file: "small".into(), text: text.into(), spec, source, edges, entropy: None };
         let known = crate::protocol::Algorithms::builtin().with("mine", |_| Ok(TwiceAtTwo));

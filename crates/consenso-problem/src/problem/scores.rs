@@ -566,7 +566,14 @@ mod tests {
         (Loss::Probit(Probit { clip: 8.0 }), [-1.0, 1.0]),
         (Loss::Ridge { clip: f64::INFINITY }, [-1e12, 1e12]),
         (Loss::Poisson(Poisson { clip: 50.0, most: 50.0 }), [0.0, 50.0]),
-        (Loss::NegativeBinomial(NegativeBinomial { clip: 9.0, dispersion: Some(0.7), most: 9.0 }), [0.0, 9.0]),
+        (
+            Loss::NegativeBinomial(NegativeBinomial {
+                clip: 9.0,
+                dispersion: Some(0.7),
+                most: 9.0,
+            }),
+            [0.0, 9.0],
+        ),
         (Loss::Gamma(Gamma { clip: 20.0, dispersion: 0.6 }), [1e-3, 1e6]),
     ];
 

@@ -2,7 +2,7 @@
 //! option, put through the real check. The verdicts are a golden file.
 
 use consenso_engine::data::{Dataset, Encoding, Schema, csv};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source, SpecError, rules};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SpecError, rules};
 use consenso_engine::protocol::KINDS;
 use consenso_study::ExperimentFile as _;
 use std::fmt::Write as _;
@@ -187,7 +187,7 @@ fn verdict(
         file: "x.toml".into(),
         text,
         spec,
-        source: Source::Data(Box::new(data.clone())),
+        source: Box::new(data.clone()),
         edges: None,
         entropy: None,
     })
