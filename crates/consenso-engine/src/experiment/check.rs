@@ -5,7 +5,7 @@
 //! Problem (what is solved, on whose records) ─► Network (graphs) ─► PublicFacts ─► Plan (every algorithm with its account) ─► Experiment
 //! ```
 
-use super::division::{shard_counts, shards};
+use super::division::shard_counts;
 use super::graphs::{facts, given_graphs, graphs};
 use super::notes::{loading_notes, loudest_site, notes};
 use super::objective::{judge, objective, open_clip, public_shares, site_weights, tie};
@@ -21,9 +21,7 @@ use super::spec::{self, AlgorithmSpec, ExperimentSpec, SpecError};
 use super::sweep;
 use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
-use crate::data::{
-    Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask, Task,
-};
+use crate::data::{Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Directed, Graph};
 use crate::privacy::Claim;

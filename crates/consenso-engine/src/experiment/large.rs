@@ -20,7 +20,7 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
 use crate::privacy::Claim;
-use crate::problem::{self, LocalObjective};
+use crate::problem;
 use crate::random::Seed;
 use crate::record::{Processes, ResultKind, Spread, TraceRow, TranscriptDigest};
 use crate::simulate::{RankBlocks, RankPartition, RankState, Ranks, SimulationError};

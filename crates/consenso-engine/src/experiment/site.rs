@@ -7,7 +7,6 @@ use super::run::player;
 use crate::account::{Accounting, NoiseSchedule};
 use crate::agent::{Agent, Player, Timetable};
 use crate::config_error::ConfigError;
-use crate::data::Records;
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation};

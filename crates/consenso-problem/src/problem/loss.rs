@@ -217,7 +217,7 @@ macro_rules! losses {
     };
 }
 
-for_families!(losses, $);
+losses::for_families!(losses, $);
 
 /// What a margin loss says of itself as a type.
 fn labels<L: MarginLoss>(_: L) -> Labels {

@@ -12,7 +12,6 @@ pub mod coupled;
 pub mod coupling;
 mod local;
 pub mod loss;
-#[macro_use]
 pub mod losses;
 pub mod proportional;
 pub mod scores;

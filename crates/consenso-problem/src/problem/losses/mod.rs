@@ -32,6 +32,7 @@ macro_rules! families {
                 $d table! { ($d dollar) $($name = $word)* }
             };
         }
+        pub(super) use for_families;
     };
 }
 
