@@ -246,6 +246,31 @@ fn what_goes_with_what_is_what_it_was() {
     insta::assert_snapshot!(matrix(KINDS));
 }
 
+/// What a refusal tells its reader to do begins with one of these.
+const WAYS: [&str; 14] = [
+    "add ", "declare ", "give ", "keep ", "known here: ", "leave ", "limit ", "needs ", "raise ",
+    "review ", "run ", "see ", "set ", "use ",
+];
+
+/// A reader who is refused is told what would go: in the table, and in the words that the check of
+/// every combination answers with (which [`what_goes_with_what_is_what_it_was`] holds to the table).
+#[test]
+fn every_refusal_names_a_way_out() {
+    let names_one = |words: &str| WAYS.iter().any(|way| words.contains(way));
+    for (of, [what, _, because, instead]) in rules::table() {
+        assert!(because.len() > 8 && names_one(instead), "{of}, {what}: {because}; {instead}");
+    }
+    let kept = include_str!(
+        "snapshots/files__combinations__what_goes_with_what_is_what_it_was.snap"
+    );
+    let (_, refusals) = kept.split_once("\nrefusals\n").expect("a list of refusals");
+    assert!(refusals.lines().count() > 500);
+    for refusal in refusals.lines() {
+        let way = refusal.split_once("; help: ").map_or(refusal, |(_, help)| help);
+        assert!(names_one(way), "no way out: {refusal}");
+    }
+}
+
 /// The page of the guide: what goes with what at a glance, and every rule with its way out.
 fn page() -> String {
     let data: Vec<Dataset> = ENCODINGS.iter().map(|e| records(e.1)).collect();
