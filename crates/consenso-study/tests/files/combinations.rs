@@ -248,8 +248,20 @@ fn what_goes_with_what_is_what_it_was() {
 
 /// What a refusal tells its reader to do begins with one of these.
 const WAYS: [&str; 14] = [
-    "add ", "declare ", "give ", "keep ", "known here: ", "leave ", "limit ", "needs ", "raise ",
-    "review ", "run ", "see ", "set ", "use ",
+    "add ",
+    "declare ",
+    "give ",
+    "keep ",
+    "known here: ",
+    "leave ",
+    "limit ",
+    "needs ",
+    "raise ",
+    "review ",
+    "run ",
+    "see ",
+    "set ",
+    "use ",
 ];
 
 /// A reader who is refused is told what would go: in the table, and in the words that the check of
@@ -260,9 +272,8 @@ fn every_refusal_names_a_way_out() {
     for (of, [what, _, because, instead]) in rules::table() {
         assert!(because.len() > 8 && names_one(instead), "{of}, {what}: {because}; {instead}");
     }
-    let kept = include_str!(
-        "snapshots/files__combinations__what_goes_with_what_is_what_it_was.snap"
-    );
+    let kept =
+        include_str!("snapshots/files__combinations__what_goes_with_what_is_what_it_was.snap");
     let (_, refusals) = kept.split_once("\nrefusals\n").expect("a list of refusals");
     assert!(refusals.lines().count() > 500);
     for refusal in refusals.lines() {
