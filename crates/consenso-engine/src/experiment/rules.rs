@@ -256,7 +256,7 @@ impl Combination<'_> {
     }
 
     fn loses(&self) -> bool {
-        !self.spec.conditions.loss.is_never()
+        self.spec.conditions.lose()
     }
 
     /// Whether a constraint set confines models.
@@ -437,7 +437,7 @@ const STUDY: &[Rule<OfStudy>] = &[
     study(
         "conditions.loss",
         "`loss` with [delays]",
-        |a| !a.spec.conditions.loss.is_never() && a.spec.delays.is_some(),
+        |a| a.spec.conditions.lose() && a.spec.delays.is_some(),
         "a message that is lost never comes, and one that is late does: together they are not simulated",
         "leave one of them out",
     ),
@@ -1252,7 +1252,7 @@ pub(super) const NETWORK: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "loss is simulated, and a network of sites sends again until a message arrives",
         "leave [conditions] out",
     ),
@@ -1328,7 +1328,7 @@ pub(super) const PROCESSES: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "a run over several processes, or with --stream, has no conditions.loss",
         PROCESSES_INSTEAD,
     ),
@@ -1382,7 +1382,7 @@ pub(super) const MAP: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "a map is of links that lose nothing, where everybody sees most",
         "leave [conditions] out",
     ),

@@ -669,7 +669,7 @@ fn ended(
 /// What the simulated network does to messages of repetition `run`.
 fn under_conditions(mut network: Lockstep, experiment: &Experiment, run: u32) -> Lockstep {
     let (conditions, seed) = (&experiment.spec.conditions, experiment.delay_seed(run));
-    if !conditions.loss.is_never() {
+    if conditions.lose() {
         let graph = Arc::clone(&experiment.graphs[run as usize]);
         network = network.lossy(LossyLinks::new(conditions.loss, graph, &seed));
     }

@@ -165,9 +165,14 @@ impl Conditions {
         self.links.is_some() || !self.asleep.is_never()
     }
 
+    /// Whether messages are lost.
+    pub(super) fn lose(&self) -> bool {
+        !self.loss.is_never()
+    }
+
     /// Whether what agents mix differs from what their neighbours released, or who does.
     pub(super) fn change_runs(&self) -> bool {
-        !self.loss.is_never() || self.vary() || self.compression.is_some()
+        self.lose() || self.vary() || self.compression.is_some()
     }
 
     /// How long messages take, if that is said.
