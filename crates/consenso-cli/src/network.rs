@@ -259,7 +259,7 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
     plan(args, &spec, &counts, None, edges, &[])
 }
 
-/// One file a site: only its owner ever opens it again.
+/// One file per site: only its owner ever opens it again.
 fn from_site_files(
     args: &New,
     text: &files::Text,

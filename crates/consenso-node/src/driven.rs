@@ -5,7 +5,7 @@
 //! to every neighbour and awaited from every neighbour. What they have in common is [`Agent`];
 //! [`Framed`] is what an [`Exchange`] adds to be carried by a network. Shares take two exchanges a
 //! round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
-//! Masked vectors take as many exchanges a round as there are hops between the two sites farthest
+//! Masked vectors take as many exchanges per round as there are hops between the two sites farthest
 //! apart, and all neighbours have the same frame; a round that is tried again without somebody has
 //! numbers of its own (see [`MaskedSums`]).
 

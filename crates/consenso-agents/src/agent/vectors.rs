@@ -1,4 +1,4 @@
-//! The exchange of vectors as they are: everybody's to every neighbour, one exchange a round.
+//! The exchange of vectors as they are: everybody's to every neighbour, one exchange per round.
 
 use super::{
     AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, LARGEST_RECEIVED,

@@ -254,7 +254,7 @@ pub struct DataSpec {
     /// `"softmax"` for synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
+    /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file per site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The public schema of the files.
