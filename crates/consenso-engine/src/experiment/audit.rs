@@ -620,7 +620,7 @@ impl<'a> ScoutingStages<'a> {
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
         let protocol = planned
             .protocol
-            .seated(AGENT, graph, &self.counts)
+            .of_agent(AGENT, graph, &self.counts)
             .unwrap_or_else(|| Arc::clone(&planned.protocol));
         let (dim, mut ratio, mut work) = (network.dim(), 0.0, Workspace::default());
         for round in 0..planned.timetable.rounds {

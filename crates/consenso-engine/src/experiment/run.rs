@@ -744,7 +744,7 @@ pub(super) fn player_behind(
     };
     let protocol = planned
         .protocol
-        .seated(agent, graph, records)
+        .of_agent(agent, graph, records)
         .unwrap_or_else(|| Arc::clone(&planned.protocol));
     let gate = match planned.release_bound {
         Some(release_bound) => gate.with_release_bound(release_bound),

@@ -954,7 +954,7 @@ mod tests {
         let locals = removed.locals(0).unwrap();
         let protocol = &removed.planned[0].protocol;
         let counts: Vec<usize> = locals.iter().map(|l| l.site_weight().records).collect();
-        let seated = protocol.seated(0, &removed.graphs[0], &counts).unwrap();
+        let of_agent = protocol.of_agent(0, &removed.graphs[0], &counts).unwrap();
         let all = locals[0].mean_loss().unwrap().records();
         let less = removed.objective_on(all.select(&(1..all.len()).collect::<Vec<_>>()));
         let one = removed.objective_on(all.select(&[0]));
@@ -966,11 +966,11 @@ mod tests {
         let neighbours = removed.graphs[0].neighbours(0);
         let view = crate::protocol::View::new(&rows, dim, 0, neighbours, 0, weights, 0);
         let sum = |local: &crate::problem::LocalObjective| {
-            let width = seated.active(1, dim).map_or(dim, |active| active.len());
-            let (mut step, mut public) = (vec![0.0; width], vec![0.0; seated.memory() * dim]);
+            let width = of_agent.active(1, dim).map_or(dim, |active| active.len());
+            let (mut step, mut public) = (vec![0.0; width], vec![0.0; of_agent.memory() * dim]);
             let memory = crate::protocol::Memory { public: &mut public, private: &mut [] };
             let mut work = crate::problem::Workspace::default();
-            seated.step(&view, memory, &[], local, &mut work, &mut step);
+            of_agent.step(&view, memory, &[], local, &mut work, &mut step);
             step
         };
         let (whole, rest, share) = (sum(&locals[0]), sum(&less), sum(&one));
@@ -1050,8 +1050,8 @@ mod tests {
             ("kind = \"gradient-tracking\"\nrounds = 6", "min = -4\nmax = 4", "ridge", 0.15),
         ] {
             let budget = BUDGET.replace("3.0", "8.0");
-            let seats = ("kind = \"complete\"", 2, label, loss, &*budget);
-            let experiment = checked(SCHEMA, algorithm, seats).unwrap();
+            let others = ("kind = \"complete\"", 2, label, loss, &*budget);
+            let experiment = checked(SCHEMA, algorithm, others).unwrap();
             let options = Options { trials: 1_500, confidence: 1.0 - 1e-6, seed: 3 };
             let found =
                 experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();

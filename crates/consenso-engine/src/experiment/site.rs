@@ -108,7 +108,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`]: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
     pub fn site(&self, agent: usize) -> Result<Site, ConfigError> {
-        let (planned, player, plan) = self.seated(agent)?;
+        let (planned, player, plan) = self.of_agent(agent)?;
         if planned.sharing.is_some() {
             let message = "exchange = \"secret-shared\" and \"masked\" have no vectors to send";
             return Err(ConfigError::at("exchange", message));
@@ -125,7 +125,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn plan_of(&self, agent: usize) -> Result<SitePlan, ConfigError> {
-        Ok(self.seated(agent)?.2)
+        Ok(self.of_agent(agent)?.2)
     }
 
     /// Makes agent `agent` of an exchange in secret shares.
@@ -133,7 +133,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, ConfigError> {
-        let (planned, player, mut plan) = self.seated(agent)?;
+        let (planned, player, mut plan) = self.of_agent(agent)?;
         let code = planned.sharing.filter(|_| planned.masking.is_none());
         let code = code.ok_or_else(|| {
             ConfigError::at("exchange", "only exchange = \"secret-shared\" has shares to send")
@@ -149,7 +149,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, ConfigError> {
-        let (planned, player, mut plan) = self.seated(agent)?;
+        let (planned, player, mut plan) = self.of_agent(agent)?;
         let code = planned.sharing.zip(planned.masking);
         let (code, masking) = code
             .ok_or_else(|| ConfigError::at("exchange", "only exchange = \"masked\" has masks"))?;
@@ -168,7 +168,7 @@ impl Experiment {
         self.planned.iter().any(|p| p.masking.is_some())
     }
 
-    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), ConfigError> {
+    fn of_agent(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), ConfigError> {
         rules::check_run(rules::NETWORK, self)?;
         let planned = &self.planned[0];
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
