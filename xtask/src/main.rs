@@ -3,6 +3,7 @@
 mod bench;
 mod binaries;
 mod browser;
+mod crates;
 mod dictionary;
 mod docs;
 mod empty;
@@ -27,6 +28,7 @@ The project's chores. Nothing to install but Rust.
 Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
+  crates  lines of every crate without tests and comments, which others it uses, what it shows, and (--unnamed) what of that no other crate names
   surface whether every type of a public signature can be named from `consenso` (of the pages that ci made)
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries;
           `soak --minutes N [--from SEED]`: hostile networks of the simulation alone, seed after seed, for so long; one that fails says how to repeat it
@@ -126,9 +128,17 @@ fn main() -> ExitCode {
     let known = match arguments.first().map(String::as_str) {
         Some("ci") if rest.is_empty() => {
             let room = python::prepare();
-            run(&ci()) && surface::check() && python_of_ci(room)
+            losses_are_formatted() && run(&ci()) && surface::check() && python_of_ci(room)
         }
         Some("surface") if rest.is_empty() => surface::check(),
+        Some("crates") => match rest {
+            [] => crates::print(false),
+            [word] if word == "--unnamed" => crates::print(true),
+            _ => {
+                eprint!("{HELP}");
+                return ExitCode::from(2);
+            }
+        },
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
         Some("soak") => match minutes(rest) {
             Some((minutes, from)) => hostile(&minutes, &from),
@@ -159,6 +169,14 @@ fn main() -> ExitCode {
         }
     };
     if known { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Checks the files that the table of losses declares: `cargo fmt` does not look into macros.
+fn losses_are_formatted() -> bool {
+    let folder = root().join("crates/consenso-problem/src/problem/losses");
+    let Ok(files) = std::fs::read_dir(folder) else { return false };
+    let files = files.filter_map(|file| Some(file.ok()?.path()));
+    succeeds(Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(files))
 }
 
 /// The Python package, after all else passed.

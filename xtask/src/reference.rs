@@ -227,6 +227,8 @@ struct Types {
     items: BTreeMap<String, Item>,
     values: BTreeMap<String, String>,
     algorithms: Vec<(String, String)>,
+    /// Losses of the table of families: the word of each in files, and its type.
+    losses: Vec<(String, String)>,
 }
 
 /// The whole chapter as Markdown, or what it cannot explain.
@@ -235,6 +237,7 @@ pub(crate) fn chapter(root: &Path) -> Result<String, String> {
     for folder in SOURCES {
         read_folder(&root.join(folder), &mut types)?;
     }
+    name_losses(&mut types)?;
     let mut book = Book {
         types: &types,
         out: String::new(),
@@ -276,7 +279,32 @@ fn read_folder(folder: &Path, types: &mut Types) -> Result<(), String> {
             let text =
                 std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             read_types(&text, types);
+            read_types(&inside_macros(&text), types);
         }
+    }
+    Ok(())
+}
+
+/// What macros define as it would stand outside of them.
+fn inside_macros(text: &str) -> String {
+    let bodies =
+        text.split("\nmacro_rules! ").skip(1).filter_map(|rest| rest.split("\n}\n").next());
+    let lines = bodies.flat_map(str::lines).map(|line| line.strip_prefix("        ").unwrap_or(""));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Adds the losses of the table of families to the names of losses, each with what its type says.
+fn name_losses(types: &mut Types) -> Result<(), String> {
+    let named = |(word, name): &(String, String)| {
+        let item = types.items.get(name).ok_or(format!("the loss {name} was not found"))?;
+        let attributes = format!("#[serde(rename = \"{word}\")]");
+        let (docs, fields, inner) = (item.docs.clone(), Vec::new(), String::new());
+        Ok(Variant { name: name.clone(), docs, attributes, fields, inner })
+    };
+    let losses = types.losses.iter().map(named).collect::<Result<Vec<_>, String>>()?;
+    match types.items.get_mut("LossKind").map(|kinds| &mut kinds.body) {
+        Some(Body::Enum(kinds)) if !losses.is_empty() => kinds.extend(losses),
+        _ => return Err("the names or the table of losses were not found".into()),
     }
     Ok(())
 }
@@ -296,6 +324,12 @@ fn read_types(text: &str, types: &mut Types) {
                 name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
         {
             types.algorithms.push((kind.trim_matches('"').to_owned(), name.to_owned()));
+        }
+        if let Some((path, word)) = line.split_once(" = \"").filter(|_| line.starts_with("    "))
+            && let (Some((_, name)), Some(word)) = (path.split_once("::"), word.strip_suffix("\","))
+            && name.chars().all(char::is_alphanumeric)
+        {
+            types.losses.push((word.to_owned(), name.to_owned()));
         }
         if let Some(doc) = line.strip_prefix("///") {
             docs.push(doc.strip_prefix(' ').unwrap_or(doc).to_owned());

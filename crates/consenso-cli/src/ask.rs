@@ -165,10 +165,8 @@ pub(crate) fn ask(
         .into());
     };
     let inputs = files::opened(text, spec.clone(), entropy, located)?;
-    let schema = match &inputs.source {
-        experiment::Source::Data(data) if entropy.is_some() => Some(json!(data.schema)),
-        _ => None,
-    };
+    let real = inputs.source.dataset().filter(|_| entropy.is_some());
+    let schema = real.map(|data| json!(data.schema));
     let memory = Memory::open(&spec, schema.as_ref(), books.changed, books)?;
     let known = memory.as_ref().map_or_else(Vec::new, Memory::parts);
     let experiment = match Experiment::check_asking(inputs, &known).map_err(located)? {

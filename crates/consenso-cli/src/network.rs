@@ -5,7 +5,7 @@ use crate::overrides::{self, Override};
 use crate::{Failure, changes, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::data::{Dataset, Table};
-use consenso_engine::experiment::{DataOrigin, Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{DataOrigin, Experiment, ExperimentSpec, Inputs};
 use consenso_engine::graph::{Graph, GraphSpec};
 use consenso_engine::privacy::printed_up;
 use consenso_engine::protocol::Parameters;
@@ -259,7 +259,7 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
     plan(args, &spec, &counts, None, edges, &[])
 }
 
-/// One file a site: only its owner ever opens it again.
+/// One file per site: only its owner ever opens it again.
 fn from_site_files(
     args: &New,
     text: &files::Text,
@@ -367,7 +367,7 @@ fn check_as_site(
 ) -> Result<(), Failure> {
     let dataset =
         crate::node::held_apart(Dataset::new(vec![table], None, spec.data.encoding)?, spec)?;
-    let source = Source::Data(Box::new(dataset));
+    let source = Box::new(dataset);
     let edges = edges.map(|list| (consenso_node::folder::EDGES.to_owned(), list.clone()));
     let (file, text) = (text.file.clone(), text.text.clone());
     // Some studies can be run with a public seed alone; entropy of zeros is as good as any to check

@@ -7,9 +7,7 @@ use crate::{Failure, files, output, questions, studies, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::agent::Checkpoint;
 use consenso_engine::data::{Dataset, RecordKeys};
-use consenso_engine::experiment::{
-    DataOrigin, Experiment, ExperimentSpec, Inputs, SitePlan, Source,
-};
+use consenso_engine::experiment::{DataOrigin, Experiment, ExperimentSpec, Inputs, SitePlan};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::studies::{EpsilonDelta, Rule};
 use consenso_engine::privacy::{printed_down, printed_up};
@@ -301,7 +299,7 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     let edges_path = folder.path.join(folder::EDGES);
     let edges =
         fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
-    let source = Source::Data(Box::new(dataset));
+    let source = Box::new(dataset);
     Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, &counts)?)
 }
 

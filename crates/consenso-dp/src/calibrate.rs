@@ -65,7 +65,7 @@ pub struct Request {
     pub dim: usize,
     /// B_q of the private step before its factor.
     pub sensitivity: Sensitivity,
-    /// Step factors α_k, one a round.
+    /// Step factors α_k, one per round.
     pub steps: Vec<f64>,
     /// Relative noise scale of each round.
     pub shape: Vec<f64>,

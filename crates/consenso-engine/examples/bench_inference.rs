@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use consenso_engine::problem::Loss;
+use consenso_engine::problem::losses::Poisson;
 use consenso_engine::random::{Purpose, Seed, Stream};
 use consenso_engine::study::{Bounds, Rows, Study};
 use nalgebra::{DMatrix, DVector};
@@ -228,7 +229,7 @@ fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<
     let loss = match cell.kind {
         Kind::Logistic => Loss::Logistic,
         Kind::Linear => Loss::Ridge { clip: f64::INFINITY },
-        Kind::Poisson => Loss::Poisson { clip: 60.0, most: 60.0 },
+        Kind::Poisson => Loss::Poisson(Poisson { clip: 60.0, most: 60.0 }),
         Kind::Hazards => Loss::Hazards { intervals: 6 },
     };
     let mut study = Study::new(&sites, loss).seed(seed).inference(0.95).without_references();

@@ -639,7 +639,7 @@ fn named(value: &serde_json::Value, keys: &[&str]) -> serde_json::Map<String, se
 }
 
 impl Record {
-    /// `sweep.csv`: a row a point and algorithm, with the lines to compare with.
+    /// `sweep.csv`: one row per point and algorithm, with the lines to compare with.
     ///
     /// # Errors
     /// What the writer reports.
@@ -686,7 +686,7 @@ impl Record {
         Ok(())
     }
 
-    /// `trace.csv`: a row an algorithm, run and round.
+    /// `trace.csv`: one row per algorithm, run and round.
     ///
     /// # Errors
     /// What the writer reports.

@@ -11,7 +11,7 @@ use crate::data::{
 };
 use crate::experiment::{
     self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, ObjectiveSpec,
-    Observer, PrivacySpec, RunError, Silent, Source, SpecError,
+    Observer, PrivacySpec, RunError, Silent, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
@@ -453,11 +453,7 @@ pub enum Noise {
 impl From<Inputs> for Study {
     fn from(inputs: Inputs) -> Self {
         let (spec, entropy) = (inputs.spec.clone(), inputs.entropy);
-        let own = match inputs.source {
-            Source::Synthetic(_) => false,
-            Source::Data(_) => spec.data.path.is_some(),
-            Source::Costs => true,
-        };
+        let own = inputs.source.is_private(&spec);
         let noise = if own || entropy.is_some() { Noise::Os } else { Noise::Seed(spec.seed) };
         let encoded = true;
         Self { noise, entropy, encoded, ..Self::of(Input::File(Box::new(inputs)), spec) }
@@ -778,7 +774,7 @@ impl Study {
                     file: self.spec.name.clone(),
                     text: String::new(),
                     spec: self.spec,
-                    source: Source::Data(Box::new(data)),
+                    source: Box::new(data),
                     edges: None,
                     entropy,
                 };
@@ -1389,7 +1385,7 @@ mod tests {
             let mut spec = ExperimentSpec::named("own");
             spec.data.path = Some("own.csv".into());
             spec.data.partition = Some(by_file());
-            let source = Source::Data(Box::new(data));
+            let source = Box::new(data);
             let (file, text) = ("own.toml".to_owned(), String::new());
             Study::from(Inputs { file, text, spec, source, edges: None, entropy: None })
         };

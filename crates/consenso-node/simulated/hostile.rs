@@ -29,7 +29,7 @@ use crate::lying_peers::Actor;
 use crate::node::{NodeError, Options, Outcome, Prepared};
 use crate::storage::memory::{DiskFaults, Parts};
 use crate::store::Store;
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs};
 use consenso_engine::random::{Purpose, Seed};
 use rand::RngExt as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,7 @@ impl World {
 /// The study with noise of its own.
 fn drawn_afresh(study: &str, start: usize) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(study).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let (file, text) = ("hostile".into(), study.into());
     let entropy = Some([start as u8 + 1; 32]);
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy }).unwrap()

@@ -106,11 +106,9 @@ impl Consortium {
 
     pub(crate) fn experiment(&self) -> Experiment {
         let spec: ExperimentSpec = toml::from_str(&self.study).unwrap();
-        let source = match spec.data.source.as_deref() {
-            Some("adult") => {
-                Source::Data(Box::new(consenso_study::bundled::adult(spec.data.encoding).unwrap()))
-            }
-            _ => Source::Synthetic(spec.synthetic().unwrap().unwrap()),
+        let source: Box<dyn Source> = match spec.data.source.as_deref() {
+            Some("adult") => Box::new(consenso_study::bundled::adult(spec.data.encoding).unwrap()),
+            _ => Box::new(spec.synthetic().unwrap().unwrap()),
         };
         let (file, text) = ("liars".into(), self.study.clone());
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()

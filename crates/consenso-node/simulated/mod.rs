@@ -21,7 +21,7 @@ use crate::node::{NodeError, Options, Outcome, Prepared};
 use crate::storage::memory::Memory;
 use crate::store::{Entry, Row, Store};
 use consenso_engine::agent::{Effect, Message};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs};
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::{Faults, over_messages};
 use rand::RngExt as _;
@@ -56,7 +56,7 @@ const TROUBLE: u64 = 4000;
 
 fn experiment(study: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(study).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let (file, text) = ("four".into(), study.into());
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
 }

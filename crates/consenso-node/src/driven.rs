@@ -5,7 +5,7 @@
 //! to every neighbour and awaited from every neighbour. What they have in common is [`Agent`];
 //! [`Framed`] is what an [`Exchange`] adds to be carried by a network. Shares take two exchanges a
 //! round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
-//! Masked vectors take as many exchanges a round as there are hops between the two sites farthest
+//! Masked vectors take as many exchanges per round as there are hops between the two sites farthest
 //! apart, and all neighbours have the same frame; a round that is tried again without somebody has
 //! numbers of its own (see [`MaskedSums`]).
 
@@ -777,7 +777,7 @@ impl<E: Framed> Drive for Driver<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
+    use consenso_engine::experiment::{ExperimentSpec, Inputs};
 
     const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
@@ -785,7 +785,7 @@ mod tests {
 
     fn driven(me: usize) -> (Driven, SitePlan) {
         let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let (file, text) = ("three".into(), STUDY.into());
         let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
         Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()

@@ -65,7 +65,7 @@ pub enum Frame {
         from: u32,
         /// Agent number of the receiver.
         to: u32,
-        /// Its exchange: two a round.
+        /// Its exchange: two per round.
         round: u32,
         /// The words.
         words: Arc<[u64]>,

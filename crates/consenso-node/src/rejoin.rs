@@ -627,7 +627,7 @@ fn contradicts(site: String, what: &str) -> NodeError {
 mod tests {
     use crate::driven::{Driven, Wanted};
     use crate::frame::Frame;
-    use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan, Source};
+    use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan};
     use consenso_engine::gate::Round;
 
     const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
@@ -635,7 +635,7 @@ mod tests {
 
     fn driven(me: usize) -> (Driven, SitePlan) {
         let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let (file, text) = ("three".into(), STUDY.into());
         let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
         Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()

@@ -4,7 +4,7 @@
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run,
+    AgentCosts, Experiment, ExperimentSpec, Inputs, Numbers, Silent, run,
 };
 use consenso_engine::problem::coupled::coupled_optimum;
 use consenso_engine::problem::coupling::{Block, Coupling, Relation};
@@ -198,8 +198,8 @@ fn the_experiments_that_come_with_the_software_end_at_clarabels_optimum() {
         let inputs = Inputs {
             file: name.into(),
             text: text.into(),
+            source: Box::new(AgentCosts::of(&spec)),
             spec,
-            source: Source::Costs,
             edges: None,
             entropy: None,
         };

@@ -2,7 +2,7 @@
 //! own that it keeps to itself.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso::experiment::{ExperimentSpec, Inputs, Source};
+use consenso::experiment::{AgentCosts, ExperimentSpec, Inputs};
 use consenso_study::ExperimentFile as _;
 
 const EXPERIMENT: &str = r#"
@@ -21,7 +21,8 @@ agent = [
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, text) = ("demand.toml".to_owned(), EXPERIMENT.to_owned());
     let spec = ExperimentSpec::from_toml(&text, &file)?;
-    let inputs = Inputs { file, text, spec, source: Source::Costs, edges: None, entropy: None };
+    let source = Box::new(AgentCosts::of(&spec));
+    let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
     let fitted = Study::from(inputs).run()?;
     let produced: Vec<f64> = fitted.models().iter().map(|x| x[0]).collect();
     println!("hydro {:.2}, gas {:.2}, diesel {:.2}", produced[0], produced[1], produced[2]);

@@ -1,7 +1,7 @@
 //! Reading a record: run a small experiment, keep its record as JSON, read it back and look inside.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso::experiment::{ExperimentSpec, Inputs, Source};
+use consenso::experiment::{ExperimentSpec, Inputs};
 use consenso::record::Record;
 use consenso_study::ExperimentFile as _;
 
@@ -16,7 +16,7 @@ algorithm = [{ kind = "dgd" }, { kind = "dgd", label = "without noise", noise = 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, text) = ("small.toml".to_owned(), EXPERIMENT.to_owned());
     let spec = ExperimentSpec::from_toml(&text, &file)?;
-    let source = Source::Synthetic(spec.synthetic().ok_or("synthetic records")??);
+    let source = Box::new(spec.synthetic().ok_or("synthetic records")??);
     let fitted =
         Study::from(Inputs { file, text, spec, source, edges: None, entropy: None }).run()?;
     let json = serde_json::to_string(fitted.record())?; // what `consenso run` writes as record.json

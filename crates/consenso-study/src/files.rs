@@ -10,7 +10,7 @@ use consenso_engine::data::{
     SchemaError, Scratch, Table, TextEncoding, Unknown, csv, libsvm,
 };
 use consenso_engine::experiment::{
-    CallerError, DataOrigin, ExperimentSpec, Inputs, PartitionSpec, Source, SpecError,
+    AgentCosts, CallerError, DataOrigin, ExperimentSpec, Inputs, PartitionSpec, Source, SpecError,
 };
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
@@ -286,7 +286,7 @@ fn part(
     files: &[PathBuf],
     ranks: &mut dyn Ranks,
     store: Option<&mut RowStore<'_>>,
-) -> Result<Source> {
+) -> Result<Box<dyn Source>> {
     let division = RankBlocks::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
     // Everybody learns everybody's counts, which are public.
@@ -304,13 +304,13 @@ fn part(
             mine.iter().map(|&file| (file, files[file].as_path())).collect();
         let (storing, test) = stored(experiment, spec, &own, files.len(), store)?;
         let counts = share(storing.counts().into_iter().map(|(_, count)| count as f64).collect())?;
-        return Ok(Source::Data(Box::new(storing.finish_part(test.as_ref(), counts)?)));
+        return Ok(Box::new(storing.finish_part(test.as_ref(), counts)?));
     }
     let own: Vec<PathBuf> = mine.iter().map(|&file| files[file].clone()).collect();
     let Tables { train, test } = tables_of(experiment, spec, &own, files.len())?;
     let counts = share(train.iter().map(|table| table.len() as f64).collect())?;
     let train = mine.into_iter().zip(train).collect();
-    Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
+    Ok(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?))
 }
 
 /// Reads some of so many files, by their numbers, and writes their rows outside memory; the records
@@ -503,7 +503,7 @@ pub fn source(
     text: &str,
     file: &str,
     open: impl FnOnce(&str) -> Result<Tables>,
-) -> Result<Source> {
+) -> Result<Box<dyn Source>> {
     source_of(spec, text, file, |pattern| dataset(spec, open(pattern)?))
 }
 
@@ -516,19 +516,18 @@ fn source_of(
     text: &str,
     file: &str,
     open: impl FnOnce(&str) -> Result<Dataset>,
-) -> Result<Source> {
+) -> Result<Box<dyn Source>> {
     let at = |key: &str, message: &str, help: Option<&str>| {
         SpecError::at_key(file, text, key, message, help.map(str::to_owned))
     };
     let data = &spec.data;
     let mut dataset = match spec.origin(text, file)? {
-        DataOrigin::Costs => return Ok(Source::Costs),
+        DataOrigin::Costs => return Ok(Box::new(AgentCosts::of(spec))),
         DataOrigin::Synthetic => {
             let problem =
                 spec.synthetic().unwrap_or_else(|| Err(ConfigError::of("there is no such source")));
-            return Ok(Source::Synthetic(
-                problem.map_err(|fault| at("data", &fault.to_string(), None))?,
-            ));
+            let problem = problem.map_err(|fault| at("data", &fault.to_string(), None))?;
+            return Ok(Box::new(problem));
         }
         origin @ (DataOrigin::Adult | DataOrigin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
@@ -564,7 +563,7 @@ fn source_of(
             .hold_out(share, keys, spec.divides_by(), &Seed::from(spec.seed))
             .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
     }
-    Ok(Source::Data(Box::new(dataset)))
+    Ok(Box::new(dataset))
 }
 
 /// Opens the records an experiment names.

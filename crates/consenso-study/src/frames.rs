@@ -167,7 +167,7 @@ fn source(
     files: Vec<(String, Vec<u8>)>,
     schema: Option<&str>,
     test: Option<(String, Vec<u8>)>,
-) -> Result<Source, FileError> {
+) -> Result<Box<dyn Source>, FileError> {
     let named = |source| FileError::Schema { file: "the schema".into(), source };
     let schema = schema.map(Schema::from_toml).transpose().map_err(named)?;
     let format = schema.as_ref().map(|schema| spec.format(schema.format()));

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use consenso::Study;
-//! use consenso::experiment::{ExperimentSpec, Inputs, Source};
+//! use consenso::experiment::{ExperimentSpec, Inputs};
 //! use consenso_study::ExperimentFile as _;
 //!
 //! let text = r#"
@@ -16,7 +16,7 @@
 //!     algorithm = [{ kind = "dgd" }]
 //! "#;
 //! let spec = ExperimentSpec::from_toml(text, "small.toml")?;
-//! let source = Source::Synthetic(spec.synthetic().ok_or("synthetic records")??);
+//! let source = Box::new(spec.synthetic().ok_or("synthetic records")??);
 //! let (file, text) = ("small.toml".to_owned(), text.to_owned());
 //! let fitted = Study::from(Inputs { file, text, spec, source, edges: None, entropy: None }).run()?;
 //! assert!(consenso_study::report::report_html(fitted.record()).contains("small"));

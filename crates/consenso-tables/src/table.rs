@@ -27,7 +27,7 @@ pub struct LoadReport {
     pub missing: BTreeMap<String, u64>,
     /// Values outside the declared range a column, moved to its nearest end.
     pub clamped: BTreeMap<String, u64>,
-    /// Missing cells of kept records a column, which took the value its rule says.
+    /// Missing cells of kept records per column, which took the value its rule says.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub imputed: BTreeMap<String, u64>,
     /// Integers a column beyond 2^53, where not every integer is a number here: two identifiers may

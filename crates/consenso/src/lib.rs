@@ -84,13 +84,13 @@ pub mod data {
 /// Planning and running: experiments as files describe them, and what observes a run.
 pub mod experiment {
     pub use consenso_engine::experiment::{
-        AgentSpec, AlgorithmAudit, AlgorithmPlan, AlgorithmSpec, Asking, AuditTarget, Balanced,
-        ClassWeight, CommandCost, Constants, Covariance, DataOrigin, DataSpec, ErrorAt,
+        AgentCosts, AgentSpec, AlgorithmAudit, AlgorithmPlan, AlgorithmSpec, Asking, AuditTarget,
+        Balanced, ClassWeight, CommandCost, Constants, Covariance, DataOrigin, DataSpec, ErrorAt,
         ExchangeKind, Experiment, ExperimentSpec, Exposed, ExposedRecord, ExposureReport, Finished,
-        FormatSpec, InferenceSpec, Inputs, Machine, MapAttack, MaskedSite, Models, NearestPair,
-        NoiseSpec, Notation, Numbers, ObjectiveSpec, Outlook, Part, PartitionSpec, Piece, Place,
-        ProblemSpec, Questionnaire, QuestionsSpec, Recommendation, RecordsDigest, Share,
-        SharingSite, SharingSpec, Site, SitePlan, Source, SpecError, SweepSpec, TaskCost,
+        FormatSpec, InferenceSpec, Inputs, LocalMaker, Machine, MapAttack, MaskedSite, Models,
+        NearestPair, NoiseSpec, Notation, Numbers, ObjectiveSpec, Outlook, Part, PartitionSpec,
+        Piece, Place, ProblemSpec, Questionnaire, QuestionsSpec, Recommendation, RecordsDigest,
+        Share, SharingSite, SharingSpec, Site, SitePlan, Source, SpecError, SweepSpec, TaskCost,
         Threshold, ThresholdRule, Trained, Unfinished,
     };
 }
@@ -153,6 +153,7 @@ pub mod privacy {
 /// What each agent minimises.
 pub mod problem {
     pub use consenso_engine::problem::coupling::{Block, CouplingError, Relation};
+    pub use consenso_engine::problem::losses;
     pub use consenso_engine::problem::weights::SiteWeight;
     pub use consenso_engine::problem::{
         Constraint, Costs, Coupling, LocalObjective, LossKind, MeanLoss, Objective, Score,

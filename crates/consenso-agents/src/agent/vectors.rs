@@ -1,4 +1,4 @@
-//! The exchange of vectors as they are: everybody's to every neighbour, one exchange a round.
+//! The exchange of vectors as they are: everybody's to every neighbour, one exchange per round.
 
 use super::{
     AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, LARGEST_RECEIVED,
@@ -147,7 +147,7 @@ impl Vectors {
     }
 
     /// Gives those a place whose first exchange is the one this agent has released for.
-    fn seat_new(&mut self, released: u32) {
+    fn take_in_new(&mut self, released: u32) {
         let all = std::mem::take(&mut self.joining);
         for new in all {
             if new.from > released {
@@ -218,7 +218,7 @@ impl Exchange for Vectors {
         let message = Message::released(self.id, &release);
         self.own = Some(Arc::clone(&message.values));
         // Whoever joins in this exchange is waited for in it.
-        self.seat_new(message.round);
+        self.take_in_new(message.round);
         core.send(message.round, charge, [message]);
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Exchange for Vectors {
     ) -> Result<(), RestoreError> {
         let fits =
             |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
-        self.seat_new(saved.round + u32::from(saved.own.is_some()));
+        self.take_in_new(saved.round + u32::from(saved.own.is_some()));
         if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
@@ -437,7 +437,7 @@ impl Exchange for Vectors {
         }
         self.joining.push(Joining { neighbour, weight, from, first: None, away: None });
         let released = self.round + u32::from(self.own.is_some());
-        self.seat_new(released);
+        self.take_in_new(released);
         Ok(())
     }
 

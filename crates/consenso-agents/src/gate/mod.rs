@@ -211,7 +211,7 @@ impl Turn<'_> {
     }
 }
 
-/// Scratch space of a draft: one a thread.
+/// Scratch space of a draft: one per thread.
 #[derive(Debug, Default)]
 pub struct DraftScratch {
     low: Vec<f64>,
@@ -256,7 +256,7 @@ pub struct Gate {
     batches: Option<Batches>,
 }
 
-/// Secret samples of an agent's records, one a round.
+/// Secret samples of an agent's records, one per round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batches {
     /// The chance of a record to be drawn.

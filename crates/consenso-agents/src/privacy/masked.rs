@@ -17,7 +17,7 @@
 //!
 //! # What agents do
 //! 1. At one agent D only grows, holds at most t agents and never itself; its rounds only grow. It
-//!    sends one vector a label, the same bytes whenever it sends it again.
+//!    sends one vector per label, the same bytes whenever it sends it again.
 //! 2. So r + |D| grows from one vector of an agent to its next. That is the number of the charge:
 //!    at most R + t for R rounds.
 //! 3. **Every vector that an agent sends under a label carries its part of the noise of that number,

@@ -134,11 +134,7 @@ impl Configured for Choco {
     /// behind say little.
     fn resolve(&mut self, facts: &PublicFacts) {
         self.step.get_or_insert_with(|| dgd::default_step(facts));
-        let left = match self.compression {
-            Compressor::TopK => self.keep,
-            Compressor::Sign => compressed::KEEP,
-        };
-        self.consensus_step.get_or_insert(left.clamp(0.05, 1.0));
+        self.consensus_step.get_or_insert(self.compression.consensus_step(self.keep));
     }
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
@@ -154,10 +150,7 @@ impl Configured for Choco {
 
 impl Assessed for Choco {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let largest = (1..=inputs.facts.rounds.max(1))
-            .map(|k| dgd::eta(self.step.as_ref(), k))
-            .fold(0.0, f64::max);
         let why = "the theorem allows far shorter consensus steps than work";
-        dgd::open(largest * inputs.facts.smoothness, why)
+        dgd::open(dgd::longest(self.step.as_ref(), &inputs.facts) * inputs.facts.smoothness, why)
     }
 }

@@ -53,6 +53,16 @@ pub(crate) fn sign(x: &mut [f64]) {
 }
 
 impl Compressor {
+    /// How far an agent goes by default towards what its neighbours' copies say: as far as the share
+    /// of a change that is left, for copies that lag behind say little.
+    pub(super) fn consensus_step(self, keep: f64) -> f64 {
+        let left = match self {
+            Self::TopK => keep,
+            Self::Sign => KEEP,
+        };
+        left.clamp(0.05, 1.0)
+    }
+
     /// Bytes of a compressed change of so many numbers.
     pub(super) fn bytes(self, keep: f64, length: usize) -> u64 {
         let bits = match self {

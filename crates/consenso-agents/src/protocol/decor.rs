@@ -143,10 +143,8 @@ impl Configured for Decor {
 
 impl Assessed for Decor {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let rounds = 1..=inputs.facts.rounds.max(1);
-        let largest = rounds.map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
         super::dgd::open(
-            largest * inputs.facts.smoothness,
+            super::dgd::longest(self.step.as_ref(), &inputs.facts) * inputs.facts.smoothness,
             "no theorem here covers correlated noise",
         )
     }

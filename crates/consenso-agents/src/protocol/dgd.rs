@@ -79,6 +79,11 @@ pub(super) fn drift(
     Drift { factor: if shrinks { 1.0 } else { 1.0 + ridge }, step: eta * gradient, linear: shrinks }
 }
 
+/// The longest of all steps.
+pub(super) fn longest(step: Option<&Schedule>, facts: &PublicFacts) -> f64 {
+    (1..=facts.rounds.max(1)).map(|k| eta(step, k)).fold(0.0, f64::max)
+}
+
 /// The part of the largest curvature that lies along one direction, in the records a step is made
 /// for: M counts every row along one line.
 const ALONG_ONE_LINE: f64 = 0.75;
@@ -221,9 +226,7 @@ impl Assessed for Dgd {
     }
 
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let largest = (1..=inputs.facts.rounds.max(1))
-            .map(|k| eta(self.step.as_ref(), k))
-            .fold(0.0, f64::max);
+        let largest = longest(self.step.as_ref(), &inputs.facts);
         if inputs.constraint != Constraint::None {
             return working(largest * inputs.facts.smoothness, "the theorem has no constraint set");
         }

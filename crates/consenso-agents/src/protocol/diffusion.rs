@@ -114,10 +114,7 @@ impl Configured for Diffusion {
 
 impl Assessed for Diffusion {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let largest = (1..=inputs.facts.rounds.max(1))
-            .map(|k| dgd::eta(self.step.as_ref(), k))
-            .fold(0.0, f64::max);
         let why = "agents end within O(step) of the optimum; no theorem here says how close";
-        dgd::working(largest * inputs.facts.smoothness, why)
+        dgd::working(dgd::longest(self.step.as_ref(), &inputs.facts) * inputs.facts.smoothness, why)
     }
 }

@@ -2,10 +2,11 @@
 //! Ji and Xu, 2025; Taheri, Mokhtari, Hassani and Pedarsani, 2020).
 
 use super::compressed::{self, Compressor};
+use super::parameters::share;
 use super::push_sum::weight;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
-    Schedule, View, dgd, table_of,
+    PushSum, Schedule, View, dgd, table_of,
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
@@ -48,14 +49,9 @@ impl DpCsgp {
         self.consensus_step.unwrap_or(f64::NAN)
     }
 
-    /// x_i and w_i − 1, then z_i.
-    fn state<'a>(view: &View<'a>, memory: &'a [f64]) -> (&'a [f64], f64, &'a [f64]) {
-        let dim = view.dim() - 1;
-        if view.round() == 0 {
-            let start = &view.own()[..dim];
-            return (start, 0.0, start);
-        }
-        (&memory[..dim], memory[dim], &memory[dim + 1..2 * dim + 1])
+    /// What both have in common: where (x, w, z) are kept, and what is drafted from them.
+    fn descent(&self) -> PushSum {
+        PushSum { step: self.step.clone() }
     }
 }
 
@@ -105,26 +101,19 @@ impl Protocol for DpCsgp {
     }
 
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
-        let shrink = dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
-        let (x, _, z) = Self::state(view, memory);
-        for ((low, x), z) in low.iter_mut().zip(x).zip(z) {
-            *low = x - shrink * z;
-        }
-        high.copy_from_slice(low);
+        self.descent().interval(view, memory, low, high);
     }
 
     fn step(
         &self,
         view: &View<'_>,
         memory: Memory<'_>,
-        _: &[f64],
+        point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     ) {
-        local.data_gradient(Self::state(view, memory.public).2, step, work);
-        let eta = dgd::eta(self.step.as_ref(), view.round() + 1);
-        step.iter_mut().for_each(|s| *s *= -eta);
+        self.descent().step(view, memory, point, local, work, step);
     }
 
     fn remember(&self, release: &[f64], memory: &mut [f64]) {
@@ -149,7 +138,7 @@ impl Protocol for DpCsgp {
     }
 
     fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        model.copy_from_slice(Self::state(view, memory).2);
+        self.descent().model(view, memory, model);
     }
 
     /// Says again what it said: its copy does not change.
@@ -163,20 +152,12 @@ impl Configured for DpCsgp {
     /// [`Choco`](super::Choco).
     fn resolve(&mut self, facts: &PublicFacts) {
         self.step.get_or_insert_with(|| dgd::default_step(facts));
-        let left = match self.compression {
-            Compressor::TopK => self.keep,
-            Compressor::Sign => compressed::KEEP,
-        };
-        self.consensus_step.get_or_insert(left.clamp(0.05, 1.0));
+        self.consensus_step.get_or_insert(self.compression.consensus_step(self.keep));
     }
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
         compressed::check_keep(self.keep)?;
-        let gamma = self.gamma();
-        if !(gamma > 0.0 && gamma <= 1.0) {
-            let text = format!("consensus_step must be above 0 and up to 1, not {gamma}");
-            return Err(ConfigError::at("consensus_step", text));
-        }
+        share("consensus_step", self.gamma())?;
         dgd::check_step(self.step.as_ref(), facts)
     }
 
@@ -187,20 +168,17 @@ impl Configured for DpCsgp {
 
 impl Assessed for DpCsgp {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let largest = (1..=inputs.facts.rounds.max(1))
-            .map(|k| dgd::eta(self.step.as_ref(), k))
-            .fold(0.0, f64::max);
         let why = "the theorem allows far shorter consensus steps than work";
-        dgd::open(largest * inputs.facts.smoothness, why)
+        dgd::open(dgd::longest(self.step.as_ref(), &inputs.facts) * inputs.facts.smoothness, why)
     }
 }
 
 impl Partial for DpCsgp {
-    fn active(&self, _: u32, width: usize) -> Vec<u32> {
-        (0..width as u32 - 1).collect()
+    fn active(&self, round: u32, width: usize) -> Vec<u32> {
+        self.descent().active(round, width)
     }
 
     fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        out[view.dim() - 1] = Self::state(view, memory).1;
+        self.descent().hold(view, memory, out);
     }
 }

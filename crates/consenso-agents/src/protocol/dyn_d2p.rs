@@ -177,11 +177,8 @@ impl Configured for DynD2p {
 
 impl Assessed for DynD2p {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
-        let largest = (1..=inputs.facts.rounds.max(1))
-            .map(|k| dgd::eta(self.step.as_ref(), k))
-            .fold(0.0, f64::max);
         let why = "clipped gradients end at another point than the optimum; no theorem here says how far from it";
-        dgd::working(largest * inputs.facts.smoothness, why)
+        dgd::working(dgd::longest(self.step.as_ref(), &inputs.facts) * inputs.facts.smoothness, why)
     }
 }
 

@@ -154,9 +154,8 @@ impl Configured for GradientTracking {
 impl Assessed for GradientTracking {
     fn assess(&self, inputs: &TheoremInputs) -> Assessment {
         let facts = &inputs.facts;
-        let largest =
-            (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        let (product, limit) = (largest * facts.smoothness, limit(facts));
+        let (product, limit) =
+            (dgd::longest(self.step.as_ref(), facts) * facts.smoothness, limit(facts));
         let why = "theorems for agents of different curvature allow far shorter steps than work";
         let rule = "linear analysis for agents of equal curvature";
         if product < limit {

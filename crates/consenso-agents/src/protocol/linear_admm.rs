@@ -32,7 +32,7 @@
 //! # In secret shares
 //!
 //! Nobody needs x_j, only R. So under the secret-shared exchange (Algorithm 3) agent i shares A_i
-//! x_i⁺, a number a row, and Σ_j A_j x_j⁺ is all that is revealed; x_i stays with agent i. Without
+//! x_i⁺, one number per row, and Σ_j A_j x_j⁺ is all that is revealed; x_i stays with agent i. Without
 //! noise the iterates are those of the plain exchange up to the rounding of the fixed point. With
 //! noise there is no account, for the reason just given: x_i would be private, and every later A_i
 //! x_i would depend on all earlier gradients.
@@ -83,7 +83,7 @@ pub struct LinearAdmm {
     pub penalty: Option<f64>,
     /// ζ: dual step.
     pub dual_step: Option<f64>,
-    /// The range ρ is drawn from, a number a row, agent and round.
+    /// The range ρ is drawn from, one number per row, agent and round.
     pub rho: Option<[f64; 2]>,
     /// Solve the local problem instead of taking one gradient step.
     #[serde(default)]

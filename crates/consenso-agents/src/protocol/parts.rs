@@ -63,7 +63,7 @@ pub trait Configured: Protocol {
 
     /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of
     /// records; `None` where that makes no difference to it.
-    fn seated(
+    fn of_agent(
         &self,
         _agent: usize,
         _graph: &Graph,
@@ -230,14 +230,14 @@ impl<'p> dyn Protocol + 'p {
         self.parts().configured?.pairwise(facts)
     }
 
-    /// Asks [`Configured::seated`], if the algorithm has that part.
-    pub fn seated(
+    /// Asks [`Configured::of_agent`], if the algorithm has that part.
+    pub fn of_agent(
         &self,
         agent: usize,
         graph: &Graph,
         records: &[usize],
     ) -> Option<Arc<dyn Protocol>> {
-        self.parts().configured?.seated(agent, graph, records)
+        self.parts().configured?.of_agent(agent, graph, records)
     }
 
     /// Asks [`Assessed::assess`], if the algorithm has that part.

@@ -34,7 +34,7 @@ pub enum ScheduleShape {
         /// The number of round 1.
         first: f64,
     },
-    /// One number a round; the last one stays.
+    /// One number per round; the last one stays.
     Table(Vec<f64>),
 }
 

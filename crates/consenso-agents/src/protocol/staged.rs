@@ -301,10 +301,15 @@ impl Configured for Staged {
         self.inner.parameters()
     }
 
-    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        let scout = self.scout.at_seat(agent, graph, records)?;
+    fn of_agent(
+        &self,
+        agent: usize,
+        graph: &Graph,
+        records: &[usize],
+    ) -> Option<Arc<dyn Protocol>> {
+        let scout = self.scout.placed(agent, graph, records)?;
         let inner =
-            self.inner.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
+            self.inner.of_agent(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
         Some(Arc::new(Self { scout, inner, ..self.clone() }))
     }
 }

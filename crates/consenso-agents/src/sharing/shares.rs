@@ -1,4 +1,4 @@
-//! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and
+//! A [`Player`] among messages that carry shares: two exchanges per round, the sum revealed and
 //! nothing else.
 
 use super::{FixedPoint, MeanView, ShareError, add, revealed};

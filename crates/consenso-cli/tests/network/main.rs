@@ -103,11 +103,9 @@ impl Net {
     fn experiment(&self) -> Experiment {
         let text = fs::read_to_string(self.folder(0).join("experiment.toml")).unwrap();
         let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
-        let source = match spec.synthetic() {
-            Some(problem) => Source::Synthetic(problem.unwrap()),
-            None => Source::Data(Box::new(
-                consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap(),
-            )),
+        let source: Box<dyn Source> = match spec.synthetic() {
+            Some(problem) => Box::new(problem.unwrap()),
+            None => Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap()),
         };
         let inputs = Inputs {
             file: "experiment.toml".into(),

@@ -2,7 +2,7 @@
 //! when somebody dies for good and when everybody is killed.
 
 use crate::{Net, bits, consenso, experiment, finish, text};
-use consenso_engine::experiment::{Experiment, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, Inputs, Silent, run};
 use consenso_node::store::{Entry, Store};
 use consenso_study::ExperimentFile as _;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn simulated(net: &Net, gone: usize, round: u32) -> Vec<Vec<u64>> {
     let text = format!("{text}\n[[drop_out]]\nagent = {gone}\nround = {round}\n");
     let spec =
         consenso_engine::experiment::ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let file = "experiment.toml".into();
     let experiment =
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap();

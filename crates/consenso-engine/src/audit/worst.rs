@@ -80,7 +80,7 @@ impl WorstPair {
         match (loss, neighbours) {
             // Gradients are rows, whatever the labels: two rows may be known to be less than twice
             // their length apart.
-            (Loss::Linear {}, NeighbourRelation::ReplaceOne | NeighbourRelation::AddRemove) => {
+            (Loss::Linear(_), NeighbourRelation::ReplaceOne | NeighbourRelation::AddRemove) => {
                 pair.scaled(bounds.apart() / (2.0 * bounds.l2()))
             }
             _ => pair,

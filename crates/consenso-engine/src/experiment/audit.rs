@@ -1,6 +1,6 @@
 //! Auditing an experiment: what an adversary sees of one agent, against what the experiment claims.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::planned::Planned;
 use super::rules;
 use super::run::player_behind;
@@ -142,11 +142,7 @@ impl Experiment {
     }
 
     pub(super) fn row_bounds(&self) -> RowBounds {
-        match &*self.source {
-            Source::Data(data) => data.bounds,
-            Source::Synthetic(problem) => problem.bounds(),
-            Source::Costs => RowBounds::declared(0.0, 0.0, 0.0),
-        }
+        self.source.bounds()
     }
 }
 
@@ -624,7 +620,7 @@ impl<'a> ScoutingStages<'a> {
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
         let protocol = planned
             .protocol
-            .seated(AGENT, graph, &self.counts)
+            .of_agent(AGENT, graph, &self.counts)
             .unwrap_or_else(|| Arc::clone(&planned.protocol));
         let (dim, mut ratio, mut work) = (network.dim(), 0.0, Workspace::default());
         for round in 0..planned.timetable.rounds {
@@ -918,7 +914,7 @@ mod tests {
              [graph]\nkind = \"complete\"\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small".into(),
             text,
@@ -1109,7 +1105,7 @@ mod correlated_tests {
              [graph]\n{graph}\n[privacy]\nepsilon = 6.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"decor\"\nrounds = 4\ncorrelation = 20.0\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small".into(),
             text,

@@ -16,13 +16,12 @@ use super::questions::{self, Asking, Budget, QuestionKeys, Questionnaire};
 use super::rules::{self, Combination};
 use super::scouted;
 use super::shared;
+use super::source::Source;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, SpecError};
 use super::sweep;
 use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
-use crate::data::{
-    Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask, Task,
-};
+use crate::data::{Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Directed, Graph};
 use crate::privacy::Claim;
@@ -33,18 +32,8 @@ use crate::random::{Purpose, Seed};
 use crate::record::DelayRecord;
 use crate::simulate::Clock;
 use consenso_queries::KnownPart;
+use rayon::prelude::*;
 use std::sync::Arc;
-
-/// Where records come from, once files are read.
-#[derive(Debug)]
-pub enum Source {
-    /// Records from files, or the bundled ones.
-    Data(Box<Dataset>),
-    /// Generated records.
-    Synthetic(Synthetic),
-    /// No records: the agents of `[problem]` have costs.
-    Costs,
-}
 
 /// An experiment file with what it refers to: the library opens no files itself.
 #[derive(Debug)]
@@ -55,8 +44,8 @@ pub struct Inputs {
     pub text: String,
     /// What it says.
     pub spec: ExperimentSpec,
-    /// The records.
-    pub source: Source,
+    /// The records, or what else the agents have an objective of.
+    pub source: Box<dyn Source>,
     /// The edge list of `graph.kind = "file"`: its name and text.
     pub edges: Option<(String, String)>,
     /// OS entropy for the noise: with it the privacy claim holds, and the run cannot be repeated.
@@ -117,7 +106,7 @@ impl ExperimentSpec {
 #[derive(Debug)]
 pub struct Experiment {
     pub(super) spec: ExperimentSpec,
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<dyn Source>,
     pub(super) objective: Objective,
     /// The probability above which the positive of two classes is answered.
     pub(super) threshold: f64,
@@ -284,21 +273,15 @@ impl Problem {
     fn new(
         read: &FileContext<'_>,
         spec: &ExperimentSpec,
-        source: &Source,
+        source: &dyn Source,
         algorithms: &[AlgorithmSpec],
     ) -> Result<Self, SpecError> {
         let fail = |fault: ConfigError| read.placed(&fault);
-        let (task, features, bounds) = match source {
-            Source::Data(data) => (data.task, data.dim(), data.bounds),
-            Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
-            // Costs look at nothing of these; their gradients have bounds of their own.
-            Source::Costs => (Task::Binary, 1, RowBounds::declared(0.0, 0.0, 0.0)),
-        };
-        let mut objective = match source {
-            Source::Costs => {
-                Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 }
-            }
-            _ => objective(spec, task).map_err(fail)?,
+        let (features, bounds) = (source.features(), source.bounds());
+        let mut objective = if source.has_records() {
+            objective(spec, source.task()).map_err(fail)?
+        } else {
+            Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 }
         };
         let shares = public_shares(source);
         rules::check_study(&rules::StudyCombination {
@@ -347,7 +330,7 @@ impl Problem {
         let weights = weights(spec, &counts, features, layout.as_deref(), staged)
             .map_err(|fault| read.at("weights", &fault))?;
         let mut notes = notes(spec, counts.iter().flatten().copied().min().unwrap_or(0));
-        if let Source::Data(data) = source {
+        if let Some(data) = source.dataset() {
             notes.extend(records_notes(read, spec, data)?);
         }
         let person = scouted::records_per_person(source);
@@ -507,7 +490,7 @@ impl Plan {
             planned.push(one);
         }
         scouted::level(&mut planned, facts);
-        let sums = matches!(problem.objective.loss, Loss::Linear { .. });
+        let sums = matches!(problem.objective.loss, Loss::Linear(_));
         if layout.is_none() && !sums && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
             warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }
@@ -573,7 +556,7 @@ impl Experiment {
             };
         }
         let points = sweep::points(&spec).map_err(|fault| read.placed(&fault))?;
-        let source = Arc::new(source);
+        let source: Arc<dyn Source> = Arc::from(source);
         let mut experiment = Self::check_one(&read, spec, Arc::clone(&source), 0)?;
         for (point, spec) in (1..).zip(points) {
             let place = sweep::place(&spec);
@@ -581,11 +564,11 @@ impl Experiment {
                 e.message = format!("at the point {place} of the sweep: {}", e.message);
                 e
             };
-            let source = match spec.synthetic() {
+            let source: Arc<dyn Source> = match spec.synthetic() {
                 None => Arc::clone(&source),
-                Some(problem) => Arc::new(Source::Synthetic(
-                    problem.map_err(|fault| at_point(read.at("data", &fault)))?,
-                )),
+                Some(problem) => {
+                    Arc::new(problem.map_err(|fault| at_point(read.at("data", &fault)))?)
+                }
             };
             experiment.points.push(Self::check_one(&read, spec, source, point).map_err(at_point)?);
         }
@@ -597,7 +580,7 @@ impl Experiment {
     fn check_questions(
         read: &FileContext<'_>,
         spec: &ExperimentSpec,
-        source: Source,
+        source: Box<dyn Source>,
         known: &[KnownPart],
     ) -> Result<Asking, SpecError> {
         let fail = |fault: ConfigError| read.placed(&fault);
@@ -659,12 +642,12 @@ impl Experiment {
     fn check_one(
         read: &FileContext<'_>,
         mut spec: ExperimentSpec,
-        source: Arc<Source>,
+        source: Arc<dyn Source>,
         point: u64,
     ) -> Result<Self, SpecError> {
         read.sizes(&spec)?;
         let algorithms = spec.algorithms_of(read.known, read.text, read.file)?;
-        let mut problem = Problem::new(read, &spec, &source, &algorithms)?;
+        let mut problem = Problem::new(read, &spec, &*source, &algorithms)?;
         let network = Network::new(read, &spec, problem.counts[0].len())?;
         let mut facts = network.facts(&spec, &problem);
         problem.settle(&mut spec, &facts);
@@ -870,47 +853,33 @@ impl Experiment {
     }
 
     /// [`Self::locals`] of every `step`-th record of each agent; of all of them where records are
-    /// made up.
+    /// of no data set.
     pub(super) fn locals_of_every(
         &self,
         run: u32,
         step: usize,
     ) -> Result<Vec<LocalObjective>, ConfigError> {
-        let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-        let local = |(agent, records): (usize, Records)| {
-            self.objective_on(records).weighted(self.weight(run, agent))
-        };
-        match &*self.source {
-            Source::Synthetic(problem) => Ok(problem
-                .generate(&seed)
-                .map_err(ConfigError::of)?
-                .into_iter()
-                .enumerate()
-                .map(local)
-                .collect()),
-            Source::Costs => {
-                let costs = self.coupled.iter().flat_map(|t| &t.costs);
-                Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
-            }
-            Source::Data(_) if self.alone => {
+        match self.source.dataset() {
+            Some(_) if self.alone => {
                 Err(ConfigError::of("the records of the other agents are not here"))
             }
-            Source::Data(data) if data.stored.is_some() => {
+            Some(data) if data.stored.is_some() => {
                 Err(ConfigError::of("the records are not in memory"))
             }
-            Source::Data(data) => {
+            Some(data) if step > 1 => {
+                let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
                 let shards = shards(&self.spec, data, &seed)?;
-                Ok(shards
-                    .iter()
-                    .map(|shard| match step {
-                        1 => data.train.select(&shard.rows),
-                        _ => data
-                            .train
-                            .select(&shard.rows.iter().copied().step_by(step).collect::<Vec<_>>()),
-                    })
-                    .enumerate()
-                    .map(local)
-                    .collect())
+                let some = |rows: &[usize]| -> Vec<usize> {
+                    rows.iter().copied().step_by(step).collect()
+                };
+                let records = shards.iter().map(|shard| data.train.select(&some(&shard.rows)));
+                Ok(records.enumerate().map(|(i, r)| self.objective_of(r, run, i)).collect())
+            }
+            _ => {
+                let all: Vec<usize> = (0..self.counts.len()).collect();
+                let local = self.source.locals(self, run, &all)?;
+                let made: Result<_, _> = all.par_iter().map(|&agent| local(agent)).collect();
+                made.map_err(ConfigError::of)
             }
         }
     }
@@ -918,10 +887,8 @@ impl Experiment {
     /// The feature that every row was divided by together with the others, so that dividing by it
     /// undoes the scaling of rows.
     pub(super) fn unscaled_by(&self) -> Option<u32> {
-        match &*self.source {
-            Source::Data(data) if data.encoder.unit_rows() => data.encoder.bias().map(|b| b as u32),
-            _ => None,
-        }
+        let encoder = &self.source.dataset()?.encoder;
+        encoder.bias().filter(|_| encoder.unit_rows()).map(|b| b as u32)
     }
 
     /// The objective of an agent with these records.
@@ -934,6 +901,12 @@ impl Experiment {
         }
     }
 
+    /// Returns the local objective of an agent with these records, as it counts in repetition `run`.
+    #[must_use]
+    pub fn objective_of(&self, records: Records, run: u32, agent: usize) -> LocalObjective {
+        self.objective_on(records).weighted(self.weight(run, agent))
+    }
+
     /// Returns the records that nobody trains on in repetition `run`, if there are any.
     #[must_use]
     pub fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
@@ -941,13 +914,6 @@ impl Experiment {
             // A model that serves a common budget is not judged by how well it predicts.
             return None;
         }
-        match &*self.source {
-            Source::Costs => None,
-            Source::Data(data) => data.test.as_ref().map(std::borrow::Cow::Borrowed),
-            Source::Synthetic(problem) => {
-                let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-                problem.test(&seed, 2000).ok().map(std::borrow::Cow::Owned)
-            }
-        }
+        self.source.test(&Seed::from(self.spec.seed).for_run(u64::from(run)))
     }
 }

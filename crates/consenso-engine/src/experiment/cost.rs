@@ -1,6 +1,6 @@
 //! What all transcripts of one command cost together, and what one site's study does.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::pieces::{Part, Place};
 use super::planned::Planned;
 use crate::config_error::ConfigError;
@@ -114,7 +114,7 @@ impl Experiment {
                 group.delta
             )
         };
-        let person = super::scouted::records_per_person(&self.source);
+        let person = super::scouted::records_per_person(&*self.source);
         if person > 1 && self.planned.iter().all(|p| p.scouted.is_some() && p.staged.is_none()) {
             return Some(format!(
                 "the claim is about a person with all of their at most {person} records at a site, over all transcripts: {}",
@@ -122,12 +122,10 @@ impl Experiment {
             ));
         }
         let table: Vec<String> = [1, 2, 5, 10].map(one).into();
-        let person = match &*self.source {
-            Source::Data(data) => data.person.as_ref().map(|(column, most)| {
-                format!("whoever is one person by the column {column} has at most {most} records in a file, and so {}. ", one(*most))
-            }),
-            _ => None,
-        };
+        let person = self.source.dataset().and_then(|data| data.person.as_ref());
+        let person = person.map(|(column, most)| {
+            format!("whoever is one person by the column {column} has at most {most} records in a file, and so {}. ", one(*most))
+        });
         Some(format!(
             "{}a person with so many records, over all transcripts: {}",
             person.unwrap_or_default(),
@@ -138,12 +136,14 @@ impl Experiment {
     /// Who may see the results of running this.
     #[must_use]
     pub fn result_kind(&self) -> ResultKind {
-        match &*self.source {
-            Source::Synthetic(_) => ResultKind::Simulation,
-            Source::Data(_) if self.spec.data.path.is_none() => ResultKind::Simulation,
-            _ if self.is_seeded() => ResultKind::Seeded,
-            _ if self.cost().is_err() => ResultKind::Unprotected,
-            _ => ResultKind::Shareable { public_test: self.spec.data.test.is_some() },
+        if !self.source.is_private(&self.spec) {
+            ResultKind::Simulation
+        } else if self.is_seeded() {
+            ResultKind::Seeded
+        } else if self.cost().is_err() {
+            ResultKind::Unprotected
+        } else {
+            ResultKind::Shareable { public_test: self.spec.data.test.is_some() }
         }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
              [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{more}\n{algorithms}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let entropy = Some([7; 32]);
         Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy })
             .unwrap()

@@ -1,6 +1,6 @@
 //! Whose records are whose: how a file divides them among agents, run by run.
 
-use super::check::Source;
+use super::source::Source;
 use super::spec::{ExperimentSpec, PartitionSpec};
 use crate::config_error::ConfigError;
 use crate::data::{Dataset, Partition, Shard, StablePartition};
@@ -66,19 +66,8 @@ pub(super) fn shards(
 /// Records of every agent, by run. They are public: b_i is part of every sensitivity.
 pub(super) fn shard_counts(
     spec: &ExperimentSpec,
-    source: &Source,
+    source: &dyn Source,
     seed: &Seed,
 ) -> Result<Vec<Vec<usize>>, ConfigError> {
-    let one = |run: u32| match source {
-        Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
-        Source::Costs => Ok(vec![1; spec.problem.as_ref().map_or(0, |p| p.agent.len())]),
-        Source::Data(data) => {
-            if let Some(counts) = &data.elsewhere {
-                return Ok(counts.clone());
-            }
-            let shards = shards(spec, data, &seed.for_run(u64::from(run)))?;
-            Ok(shards.iter().map(|shard| shard.rows.len()).collect())
-        }
-    };
-    (0..spec.runs).map(one).collect()
+    (0..spec.runs).map(|run| source.counts(spec, &seed.for_run(u64::from(run)))).collect()
 }

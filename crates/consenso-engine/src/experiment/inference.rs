@@ -9,6 +9,7 @@ use crate::model::{
     Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
 };
 use crate::problem::Loss;
+use crate::problem::losses::{Gamma, NegativeBinomial};
 use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
@@ -93,7 +94,7 @@ impl InferenceSpec {
         }
         let likelihood = loss.is_logistic()
             || loss.proportional().is_some()
-            || matches!(loss, Loss::Probit { .. } | Loss::Poisson { .. });
+            || matches!(loss, Loss::Probit(_) | Loss::Poisson(_));
         if self.covariance == Covariance::Model && !likelihood {
             return Err(ConfigError::at(
                 "covariance",
@@ -213,10 +214,7 @@ impl Experiment {
     }
 
     fn schema(&self) -> Option<&Schema> {
-        match &*self.source {
-            super::check::Source::Data(data) => Some(&data.schema),
-            _ => None,
-        }
+        self.source.dataset().map(|data| &data.schema)
     }
 }
 
@@ -245,11 +243,11 @@ impl OutcomeScale {
         let mean = self.mean(margin);
         match self.loss {
             Loss::Ridge { .. } | Loss::Huber { .. } => self.deviation * self.deviation,
-            Loss::NegativeBinomial { dispersion, .. } => {
+            Loss::NegativeBinomial(NegativeBinomial { dispersion, .. }) => {
                 mean + dispersion.unwrap_or(0.0) * mean * mean
             }
-            Loss::Gamma { dispersion, .. } => (dispersion * mean).powi(2),
-            Loss::Poisson { .. } => mean,
+            Loss::Gamma(Gamma { dispersion, .. }) => (dispersion * mean).powi(2),
+            Loss::Poisson(_) => mean,
             _ => mean * (1.0 - mean),
         }
     }
@@ -440,8 +438,9 @@ fn reference_row(
 mod tests {
     use super::*;
     use crate::data::{Dataset, Encoding, csv};
-    use crate::experiment::{Finished, Inputs, Silent, Source, SpecError, run};
+    use crate::experiment::{Finished, Inputs, Silent, SpecError, run};
     use crate::model::Model;
+    use crate::problem::losses::Quantile;
     use std::fmt::Write as _;
 
     const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -490,7 +489,7 @@ mod tests {
              [objective]\n{objective}\n[graph]\nkind = \"path\"\n[inference]\nlevel = 0.9\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
         let spec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let file = "made-up".into();
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
     }
@@ -560,7 +559,7 @@ mod tests {
              [objective]\n{objective}\n[graph]\nkind = \"path\"\n{rest}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
         let spec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let file = "made-up".into();
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
     }
@@ -699,7 +698,7 @@ mod tests {
                  [[algorithm]]\nkind = \"dgd\"\n"
             );
             let spec = toml::from_str(&text).unwrap();
-            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            let (source, file) = (Box::new(data), "made-up".into());
             Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
         };
         let complete = "[graph]\nkind = \"complete\"";
@@ -943,7 +942,7 @@ mod tests {
         }
         let mut model = model(&checked("poisson", "loss = \"poisson\"", "", 1).unwrap());
         assert!(model.intervals(&encoded(&model, "poisson"), 1.0).is_err());
-        model.loss = Some(Loss::Quantile { quantile: 0.5, smoothing: 0.1 });
+        model.loss = Some(Loss::Quantile(Quantile { quantile: 0.5, smoothing: 0.1 }));
         let said = model.intervals(&encoded(&model, "poisson"), 0.9).unwrap_err().to_string();
         assert!(said.contains("negative-binomial"), "{said}");
     }

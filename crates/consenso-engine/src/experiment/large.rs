@@ -7,7 +7,7 @@
 //! accuracy of the mean model by round, its figures and its file, and a hash of the transcript; no
 //! optimum, no references.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::division::shards;
 use super::error::{CallerError, RunError};
 use super::pieces::{Content, Outcome, Part, Piece, Place, RunReferences, StoredMetrics};
@@ -20,7 +20,7 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
 use crate::privacy::Claim;
-use crate::problem::{self, LocalObjective};
+use crate::problem;
 use crate::random::Seed;
 use crate::record::{Processes, ResultKind, Spread, TraceRow, TranscriptDigest};
 use crate::simulate::{RankBlocks, RankPartition, RankState, Ranks, SimulationError};
@@ -428,7 +428,7 @@ fn record(
 /// The graph whose shape decides who works where: that of the run, or of the first one if records
 /// were read by whoever needs them there.
 fn divided(experiment: &Experiment, run: u32) -> &crate::graph::Graph {
-    let fixed = matches!(&*experiment.source, Source::Data(data) if data.elsewhere.is_some());
+    let fixed = experiment.source.dataset().is_some_and(|data| data.elsewhere.is_some());
     &experiment.graphs[if fixed { 0 } else { run as usize }]
 }
 
@@ -518,46 +518,11 @@ fn agents_of_rank<'a>(
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
     let noise = experiment.noise_seed(run, planned);
-    type Local<'a> = Box<dyn Fn(usize) -> Result<LocalObjective, SimulationError> + Sync + 'a>;
-    let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
-        Source::Costs => {
-            return Err(ConfigError::of("a simulation over several processes needs records").into());
-        }
-        Source::Synthetic(problem) => {
-            let records = problem.maker(&seed).map_err(ConfigError::of)?;
-            let counts = vec![problem.records_per_agent; problem.agents];
-            (
-                counts,
-                Box::new(move |agent: usize| Ok(experiment.objective_on(records(agent as u64)))),
-            )
-        }
-        Source::Data(data) => {
-            let shards = shards(&experiment.spec, data, &seed)?;
-            let counts = shards.iter().map(|s| s.rows.len()).collect();
-            let unread = |agent: usize| {
-                move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() }
-            };
-            let local: Local<'a> = match &data.stored {
-                None => Box::new(move |agent| {
-                    Ok(experiment.objective_on(data.train.select(&shards[agent].rows)))
-                }),
-                Some(stored) => {
-                    let rows = stored
-                        .of_agents(&shards, division.agents(rank))
-                        .map_err(ConfigError::of)?;
-                    // Whose rows are where is known now.
-                    drop(shards);
-                    Box::new(move |agent| {
-                        Ok(experiment.objective_on(rows.records(agent).map_err(unread(agent))?))
-                    })
-                }
-            };
-            (counts, local)
-        }
-    };
+    let counts = experiment.source.counts(&experiment.spec, &seed)?;
+    let mine: Vec<usize> = division.agents(rank).collect();
+    let local = experiment.source.locals(experiment, run, &mine)?;
     let make = move |agent: usize| -> Result<Player, SimulationError> {
-        let local = local(agent)?.weighted(experiment.weight(run, agent));
-        Ok(player(experiment, planned, (agent, graph, &counts), local, &noise, true))
+        Ok(player(experiment, planned, (agent, graph, &counts), local(agent)?, &noise, true))
     };
     let mixing = Arc::new(Mixing::metropolis(graph));
     Ok(match streamed {
@@ -626,7 +591,7 @@ impl Experiment {
     /// they are not. `None` where no records lie outside memory.
     #[must_use]
     pub fn scratch_bytes(&self) -> Option<(u64, u64)> {
-        let Source::Data(data) = &*self.source else { return None };
+        let data = self.source.dataset()?;
         let stored = data.stored.as_ref()?;
         let together = |run: u32| {
             let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
@@ -639,7 +604,7 @@ impl Experiment {
     /// Bytes of memory that records take in a streamed run: what says whose they are, those of the
     /// agents at work, and those to test on.
     pub(super) fn streamed_records(&self) -> u64 {
-        let Source::Data(data) = &*self.source else { return 0 };
+        let Some(data) = self.source.dataset() else { return 0 };
         let test = data.test.as_ref().map_or(0, |test| 8 * (test.stored() + test.len()) as u64);
         let Some(stored) = &data.stored else {
             return test + 8 * (data.train.stored() + data.train.len()) as u64;

@@ -30,6 +30,7 @@ mod run;
 mod scouted;
 mod shared;
 mod site;
+mod source;
 mod spec;
 mod sweep;
 mod trust;
@@ -41,7 +42,7 @@ mod weighted;
 pub use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, NormName, PrivacySpec};
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
-pub use check::{Experiment, Inputs, Source};
+pub use check::{Experiment, Inputs};
 pub use cost::CommandCost;
 pub use error::{CallerError, RunError};
 pub use inference::{Covariance, InferenceSpec};
@@ -57,6 +58,7 @@ pub use questions::{Asking, Questionnaire};
 pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_pieces};
 pub use shared::{ExchangeKind, SharingSpec};
 pub use site::{MaskedSite, SharingSite, Site, SitePlan};
+pub use source::{AgentCosts, LocalMaker, Source};
 pub use spec::{
     AlgorithmSpec, Balanced, ClassWeight, DataOrigin, DataSpec, ExperimentSpec, FormatSpec, Models,
     Notation, ObjectiveSpec, PartitionSpec, QuestionsSpec, SpecError, SweepSpec, Threshold,

@@ -1,14 +1,12 @@
 //! What was trained, as model files.
 
-use super::check::{Experiment, Source};
-use super::division::shards;
+use super::check::Experiment;
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
 use crate::model::{
     self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, ModelOrigin,
 };
 use crate::problem;
-use crate::random::Seed;
 use crate::record::AlgorithmRecord;
 
 impl Finished {
@@ -32,25 +30,8 @@ impl Experiment {
     #[must_use]
     pub(crate) fn agent_names(&self) -> Vec<String> {
         let numbered = || (1..=self.facts.agents).map(|i| format!("agent-{i}")).collect();
-        match &*self.source {
-            Source::Data(_) if self.alone => numbered(),
-            Source::Data(data)
-                if self.spec.data.partition.is_some() || self.spec.data.agents.is_none() =>
-            {
-                let seed = Seed::from(self.spec.seed).for_run(0);
-                shards(&self.spec, data, &seed).map_or_else(
-                    |_| numbered(),
-                    |shards| shards.into_iter().map(|s| s.name).collect(),
-                )
-            }
-            Source::Costs => {
-                let listed = self.spec.problem.iter().flat_map(|p| &p.agent).zip(1..);
-                listed
-                    .map(|(a, i)| a.name.clone().unwrap_or_else(|| format!("agent-{i}")))
-                    .collect()
-            }
-            _ => numbered(),
-        }
+        let known = !(self.alone && self.source.dataset().is_some());
+        known.then(|| self.source.names(&self.spec)).flatten().unwrap_or_else(numbered)
     }
 
     /// What one agent of a network trained, as a model file. `claim` is what that agent claims.
@@ -184,10 +165,7 @@ impl Experiment {
             Some(units) => Metrics::of_logs(&scores, test.labels(), units)?,
             None => Metrics::of_scores(loss, &scores, test.labels(), self.threshold)?,
         };
-        let sites = match &*self.source {
-            Source::Data(data) => data.test_sites.as_deref(),
-            _ => None,
-        };
+        let sites = self.source.dataset().and_then(|data| data.test_sites.as_deref());
         Some(match sites {
             Some(sites) => metrics.by_site(loss, &scores, test.labels(), self.threshold, sites),
             None => metrics,
@@ -197,15 +175,7 @@ impl Experiment {
     /// Names of the classes in the order of their labels; empty for regression and costs.
     #[must_use]
     pub fn classes(&self) -> Vec<String> {
-        match &*self.source {
-            Source::Data(data) => data.classes.clone(),
-            Source::Costs => Vec::new(),
-            Source::Synthetic(problem) => match problem.task() {
-                Task::Binary => vec!["-1".into(), "+1".into()],
-                Task::MultiClass { classes } => (0..classes).map(|c| c.to_string()).collect(),
-                Task::Regression { .. } => Vec::new(),
-            },
-        }
+        self.source.classes()
     }
 
     fn empty_model(&self) -> Model {
@@ -241,8 +211,9 @@ impl Experiment {
             metrics: None,
             notes: Vec::new(),
         };
-        match &*self.source {
-            Source::Data(data) => {
+        let numbered = |width: usize| (1..=width).map(|l| format!("x{l}")).collect();
+        match self.source.dataset() {
+            Some(data) => {
                 let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)));
                 model.target = label.map(|c| c.name.clone());
                 model.task = Some(data.task);
@@ -257,13 +228,13 @@ impl Experiment {
                 model.schema = Some(data.schema.clone());
                 model.encoder = Some(data.encoder.clone());
             }
-            Source::Synthetic(problem) => {
-                model.task = Some(problem.task());
-                model.features = (1..=problem.dim).map(|l| format!("x{l}")).collect();
+            None if self.source.has_records() => {
+                model.task = Some(self.source.task());
+                model.features = numbered(self.source.features());
             }
-            Source::Costs => {
+            None => {
                 model.loss = None;
-                model.features = (1..=self.facts.dim).map(|l| format!("x{l}")).collect();
+                model.features = numbered(self.facts.dim);
             }
         }
         model

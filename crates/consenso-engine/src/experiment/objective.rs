@@ -1,9 +1,9 @@
 //! What is minimised, by a file: the loss with its class weights, clips that are left open, and how
 //! much each site counts.
 
-use super::check::Source;
 use super::problem::CoupledProblem;
 use super::scouted;
+use super::source::Source;
 use super::spec::{ClassWeight, ExperimentSpec, Threshold};
 use crate::config_error::ConfigError;
 use crate::data::{Kind, RowBounds, Task};
@@ -55,8 +55,8 @@ fn check_cuts(spec: &ExperimentSpec, loss: Loss, task: Task) -> Result<(), Confi
 }
 
 /// The declared shares of the two classes of the label, negative and positive.
-pub(super) fn public_shares(source: &Source) -> Option<[f64; 2]> {
-    let Source::Data(data) = source else { return None };
+pub(super) fn public_shares(source: &dyn Source) -> Option<[f64; 2]> {
+    let data = source.dataset()?;
     let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)))?;
     label.known.prevalence.as_deref()?.try_into().ok()
 }

@@ -92,7 +92,7 @@ pub(super) fn check_division(
 mod tests {
     use crate::config_error::ConfigError;
     use crate::data::{Column, Dataset, Encoding, Format, Kind, Label, Schema, Table, csv};
-    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Source, SpecError};
+    use crate::experiment::{Experiment, ExperimentSpec, Inputs, SpecError};
     use std::collections::BTreeMap;
 
     type Rows = Vec<([f64; 2], f64)>;
@@ -135,7 +135,7 @@ mod tests {
         let test = test.map(|rows| table(rows, "test.csv"));
         let dataset =
             Dataset::new(vec![table(rows, "x.csv")], test.as_ref(), Encoding::OneHot).unwrap();
-        let source = Source::Data(Box::new(dataset));
+        let source = Box::new(dataset);
         Experiment::check(Inputs { file: "own".into(), text, spec, source, edges: None, entropy })
     }
 

@@ -20,7 +20,7 @@
 //! exactly and without noise: it never leaves the site, nothing that does is computed from it, and
 //! so nothing is charged. It is as private as the records.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::planned::Planned;
 use super::run::Instance;
 use super::scouted::split;
@@ -89,7 +89,7 @@ pub(super) fn judge(
     }
     let (layout, scouted) = (experiment.layout.as_ref()?, planned.scouted.as_ref()?);
     let (standard, x) = split(planned, model)?;
-    let Source::Data(data) = &*experiment.source else { return None };
+    let data = experiment.source.dataset()?;
     let whose = data
         .test_groupings
         .iter()

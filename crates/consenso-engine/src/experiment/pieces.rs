@@ -4,7 +4,7 @@
 //! which thread, which process or which machine made it, nor when: put together in order they give
 //! the same record, bit for bit.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::planned::resolved_algorithm;
 use crate::data::Records;
 use crate::model::{CalibrationBin, Metrics, sha256};
@@ -320,7 +320,7 @@ impl Experiment {
                 }
             }
         };
-        if let Source::Data(data) = &*self.source {
+        if let Some(data) = self.source.dataset() {
             add(&data.train);
             if let Some(stored) = &data.stored {
                 let all: Vec<usize> = (0..stored.len()).collect();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct ProblemSpec {
     /// c: what the rows of Σ A_i x_i must be.
     pub rhs: Vec<f64>,
-    /// `"="`, `"<="` or `">="`, one a row; all equal by default.
+    /// `"="`, `"<="` or `">="`, one per row; all equal by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relation: Vec<Relation>,
     /// A of every agent with records, row by row; the identity by default.

@@ -5,9 +5,10 @@
 //! and one step of length 1 from zero releases it: through the same gate, exchange, account, claim,
 //! auditor and ledger as a step of training. Everything after the release is a function of it.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::division::shards;
 use super::run::Finished;
+use super::source::Source;
 use super::spec::{ExperimentSpec, ObjectiveSpec, PartitionSpec};
 use super::{ExchangeKind, NoiseKind, own_records};
 use crate::account::Accounting;
@@ -41,7 +42,7 @@ struct LeftOut(Vec<usize>);
 /// A study with the questions in place of algorithms, before its noise is known.
 pub(super) struct Prepared {
     pub(super) spec: ExperimentSpec,
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<dyn Source>,
     pub(super) plan: Plan,
     raw: Arc<Dataset>,
 }
@@ -66,17 +67,15 @@ pub(super) struct QuestionKeys<'a> {
 }
 
 /// The records of a source, as questions need them.
-pub(super) fn raw_records(source: Source) -> Result<Arc<Dataset>, ConfigError> {
+pub(super) fn raw_records(source: Box<dyn Source>) -> Result<Arc<Dataset>, ConfigError> {
     let refused = |why: &str| ConfigError::at("query", why);
-    match source {
-        Source::Data(data) if data.stored.is_some() || data.elsewhere.is_some() => {
+    match source.into_dataset() {
+        Some(data) if data.stored.is_some() || data.elsewhere.is_some() => {
             Err(refused("questions need the records in memory; leave --stream and mpirun out"))
         }
-        Source::Data(data) if data.encoding == Encoding::Scouted => Ok(Arc::new(*data)),
-        Source::Data(_) => {
-            Err(refused("questions are about columns as they are; leave data.encoding out"))
-        }
-        Source::Synthetic(_) | Source::Costs => Err(refused(
+        Some(data) if data.encoding == Encoding::Scouted => Ok(Arc::new(data)),
+        Some(_) => Err(refused("questions are about columns as they are; leave data.encoding out")),
+        None => Err(refused(
             "questions are about the columns of a schema, and these records have none; name a file of records and its schema",
         )),
     }
@@ -136,8 +135,7 @@ pub(super) fn prepare(
         None => spec.query.iter().map(loose).collect(),
     };
     let plan = plan(asking, &sites, sigma, &questions)?;
-    let source =
-        Arc::new(Source::Data(Box::new(summed(&plan, raw, &sites, asking.site.is_some()))));
+    let source = Arc::new(summed(&plan, raw, &sites, asking.site.is_some()));
     let spec = release_of(spec, epsilon, asking.site.is_some());
     Ok(Prepared { spec, source, plan, raw: Arc::clone(raw) })
 }
@@ -582,7 +580,7 @@ mod tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let spec = spec.complete(&toml::from_str(&text).unwrap(), "q").unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let inputs = Inputs { file: "q".into(), text, spec, source, edges: None, entropy: None };
         (all, Experiment::check(inputs).unwrap())
     }

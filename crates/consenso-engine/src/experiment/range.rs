@@ -118,7 +118,7 @@ pub(super) fn keys(mixing: MixRule) -> Parameters {
 #[cfg(test)]
 mod tests {
     use crate::agent::{Agent, Effect, Message, Refusal};
-    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+    use crate::experiment::{Experiment, ExperimentSpec, Inputs};
 
     fn experiment(graph: &str, rounds: u32, extra: &str) -> Experiment {
         let text = format!(
@@ -126,7 +126,7 @@ mod tests {
              [graph]\n{graph}\n[privacy]\nepsilon = 20.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"dgd\"\nrounds = {rounds}\n{extra}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small".into(),
             text,

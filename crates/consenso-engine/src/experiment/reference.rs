@@ -162,7 +162,7 @@ fn scales(records: &Records, bias: Option<u32>) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Inputs, Source, spec::ExperimentSpec};
+    use super::super::{Inputs, spec::ExperimentSpec};
     use super::*;
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
                     records_per_agent = 100\ndim = 8\n[graph]\nkind = \"ring\"\n\
                     [[algorithm]]\nkind = \"dgd\"\nrounds = 2\n";
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let (file, text) = ("many".into(), text.into());
         let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
         let experiment = Experiment::check(inputs).unwrap();

@@ -5,8 +5,9 @@
 //! rule looks at both. Values of single keys are checked where the key is read. `docs/combinations.md`
 //! shows these rules, and the verdicts of the real check on every combination.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::shared::ExchangeKind;
+use super::source::Source;
 use super::spec::{AlgorithmSpec, ClassWeight, ExperimentSpec, Threshold};
 use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, PrivacySpec};
 use crate::config_error::ConfigError;
@@ -90,7 +91,7 @@ impl<F> Rule<F> {
 /// What a study asks for, before its algorithms are looked at.
 pub(super) struct StudyCombination<'a> {
     pub(super) spec: &'a ExperimentSpec,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a dyn Source,
     pub(super) loss: &'a Loss,
     /// Whether the shares of both classes are public and positive.
     pub(super) shares: bool,
@@ -104,25 +105,27 @@ impl StudyCombination<'_> {
     }
 
     fn of_files(&self) -> bool {
-        matches!(self.source, Source::Data(_))
+        self.source.dataset().is_some()
     }
 
     fn has_exposure(&self) -> bool {
         let exposure = |k: &Kind| matches!(k, Kind::Exposure { .. });
-        matches!(self.source, Source::Data(data) if data.schema.columns().iter().any(|c| exposure(&c.kind)))
+        self.source
+            .dataset()
+            .is_some_and(|data| data.schema.columns().iter().any(|c| exposure(&c.kind)))
     }
 
     /// Whether this is the release of a questionnaire, which is about columns as they are.
     fn asks_questions(&self) -> bool {
-        matches!(self.loss, Loss::Linear { .. })
+        matches!(self.loss, Loss::Linear(_))
     }
 
     fn has_log_label(&self) -> bool {
-        matches!(self.source, Source::Data(data) if data.schema.has_log_label())
+        self.source.dataset().is_some_and(|data| data.schema.has_log_label())
     }
 
     fn has_times(&self) -> bool {
-        matches!(self.source, Source::Data(data) if data.schema.longest_time().is_some())
+        self.source.dataset().is_some_and(|data| data.schema.longest_time().is_some())
     }
 
     fn coupled(&self) -> bool {
@@ -253,7 +256,7 @@ impl Combination<'_> {
     }
 
     fn loses(&self) -> bool {
-        !self.spec.conditions.loss.is_never()
+        self.spec.conditions.lose()
     }
 
     /// Whether a constraint set confines models.
@@ -434,7 +437,7 @@ const STUDY: &[Rule<OfStudy>] = &[
     study(
         "conditions.loss",
         "`loss` with [delays]",
-        |a| !a.spec.conditions.loss.is_never() && a.spec.delays.is_some(),
+        |a| a.spec.conditions.lose() && a.spec.delays.is_some(),
         "a message that is lost never comes, and one that is late does: together they are not simulated",
         "leave one of them out",
     ),
@@ -1249,7 +1252,7 @@ pub(super) const NETWORK: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "loss is simulated, and a network of sites sends again until a message arrives",
         "leave [conditions] out",
     ),
@@ -1270,7 +1273,7 @@ pub(super) const NETWORK: &[Rule<OfRun>] = &[
     run(
         "problem",
         "[problem] with costs",
-        |e| matches!(*e.source, Source::Costs),
+        |e| !e.source.has_records(),
         "the costs of all agents stand in one file, so this experiment can be simulated only",
         "run it with `consenso run`",
     ),
@@ -1325,7 +1328,7 @@ pub(super) const PROCESSES: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "a run over several processes, or with --stream, has no conditions.loss",
         PROCESSES_INSTEAD,
     ),
@@ -1379,7 +1382,7 @@ pub(super) const MAP: &[Rule<OfRun>] = &[
     run(
         "conditions.loss",
         "`loss`",
-        |e| !e.spec.conditions.loss.is_never(),
+        |e| e.spec.conditions.lose(),
         "a map is of links that lose nothing, where everybody sees most",
         "leave [conditions] out",
     ),

@@ -1,6 +1,6 @@
 //! Running a checked experiment.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::error::{CallerError, RunError};
 use super::personal;
 use super::pieces::{
@@ -335,17 +335,7 @@ impl Experiment {
     fn demand(&self) -> Demand {
         let (agents, dim) = (self.facts.agents as u64, self.facts.dim as u64);
         let rows: u64 = self.counts.iter().map(|&c| c as u64).sum();
-        let (stored, sparse) = match &*self.source {
-            Source::Costs => (dim, false),
-            Source::Synthetic(p) => (p.nonzeros.unwrap_or(p.dim) as u64, p.nonzeros.is_some()),
-            Source::Data(data) => {
-                let stored = data.train.stored() as u64;
-                (
-                    stored.div_ceil(data.train.len().max(1) as u64),
-                    stored < data.train.len() as u64 * dim,
-                )
-            }
-        };
+        let (stored, sparse) = self.source.stored();
         // A number and, where rows are sparse, its column; and a label.
         let records = rows * (stored * if sparse { 12 } else { 8 } + 8);
         let vectors = self
@@ -691,7 +681,7 @@ fn ended(
 /// What the simulated network does to messages of repetition `run`.
 fn under_conditions(mut network: Lockstep, experiment: &Experiment, run: u32) -> Lockstep {
     let (conditions, seed) = (&experiment.spec.conditions, experiment.delay_seed(run));
-    if !conditions.loss.is_never() {
+    if conditions.lose() {
         let graph = Arc::clone(&experiment.graphs[run as usize]);
         network = network.lossy(LossyLinks::new(conditions.loss, graph, &seed));
     }
@@ -766,7 +756,7 @@ pub(super) fn player_behind(
     };
     let protocol = planned
         .protocol
-        .seated(agent, graph, records)
+        .of_agent(agent, graph, records)
         .unwrap_or_else(|| Arc::clone(&planned.protocol));
     let gate = match planned.release_bound {
         Some(release_bound) => gate.with_release_bound(release_bound),
@@ -1264,18 +1254,12 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let graph = &experiment.graphs[0];
     let spectrum = graph.laplacian_spectrum();
     let kind = serde_json::to_value(&experiment.spec.graph).ok();
-    let (source, encoding) = match &*experiment.source {
-        Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
-        Source::Costs => ("costs of the agents".into(), "none".into()),
-        Source::Synthetic(problem) => {
-            (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into())
-        }
-    };
+    let (source, encoding) = experiment.source.describe();
     ProblemRecord {
         source,
         encoding,
         loss: match experiment.objective.loss {
-            _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
+            _ if !experiment.source.has_records() => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
             Loss::WeightedLogistic { clip, negative, positive } => {
                 let clipped =

@@ -1,10 +1,11 @@
 //! Experiments whose columns are scouted: what they allow, how they are planned, and what their
 //! models are judged by.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::inference::Covariance;
 use super::objective::{budget_per_sensitivity, open_clip};
 use super::planned::{Context, Planned};
+use super::source::Source;
 use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS};
 use crate::account::{self, Account, Correlated, HidingSet, PricingFacts};
 use crate::agent::Timetable;
@@ -22,8 +23,12 @@ use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scou
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
-pub(super) fn layout(spec: &ExperimentSpec, source: &Source, loss: Loss) -> Option<Arc<RawLayout>> {
-    let Source::Data(data) = source else { return None };
+pub(super) fn layout(
+    spec: &ExperimentSpec,
+    source: &dyn Source,
+    loss: Loss,
+) -> Option<Arc<RawLayout>> {
+    let data = source.dataset()?;
     let scouted = spec.data.encoding == Encoding::Scouted;
     let keeps = loss.keeps_labels();
     scouted.then(|| {
@@ -314,11 +319,9 @@ pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
 
 /// How many records one person has at most, by the schema: noise on scouted columns hides all of
 /// them together.
-pub(super) fn records_per_person(source: &Source) -> u32 {
-    match source {
-        Source::Data(data) => data.person.as_ref().map_or(1, |(_, most)| *most),
-        _ => 1,
-    }
+pub(super) fn records_per_person(source: &dyn Source) -> u32 {
+    let person = source.dataset().and_then(|data| data.person.as_ref());
+    person.map_or(1, |(_, most)| *most)
 }
 
 /// How often a record's share moves a sum: 2 where another share takes its place, 1 where nothing
@@ -346,9 +349,7 @@ pub(super) fn change_factor(neighbours: NeighbourRelation) -> f64 {
 /// What scouting would be for this experiment under a budget of `epsilon`, whatever its file chose:
 /// `None` where its records cannot be scouted.
 pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> {
-    let (Source::Data(data), Some(privacy)) = (&*experiment.source, experiment.spec.privacy) else {
-        return None;
-    };
+    let (data, privacy) = (experiment.source.dataset()?, experiment.spec.privacy?);
     if experiment.spec.objective.constraint != Constraint::None || experiment.coupled.is_some() {
         return None;
     }
@@ -362,7 +363,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         weights: experiment.spec.data.weights.clone(),
         mu: Some(gdp::mu_for(epsilon, privacy.delta).ok()?),
         change_factor: change_factor(privacy.neighbours),
-        person: records_per_person(&experiment.source),
+        person: records_per_person(&*experiment.source),
         ridge: 0.0,
         steps: None,
         inference: false,
@@ -456,7 +457,7 @@ impl Experiment {
     /// Where models learn the logarithm of the label: the logarithm that a standardised label of
     /// nought stands for, and how much more one stands for.
     pub(super) fn log_units(&self, standard: Option<&[f64]>) -> Option<(f64, f64)> {
-        let Source::Data(data) = &*self.source else { return None };
+        let data = self.source.dataset()?;
         if !data.schema.has_log_label() {
             return None;
         }
@@ -509,7 +510,7 @@ impl Experiment {
     /// it: where columns are scouted, it carries what was found of them. `None` where there are no
     /// records with a schema.
     pub(crate) fn fitted(&self, label: &str, model: &[f64]) -> Option<(Encoder, Vec<f64>)> {
-        let Source::Data(data) = &*self.source else { return None };
+        let data = self.source.dataset()?;
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
@@ -608,7 +609,7 @@ mod tests {
              [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         Experiment::check(Inputs {
             file: "made-up".into(),
             text,
@@ -800,7 +801,7 @@ mod tests {
         }
         let unit = "name = \"x\"\nmodels = \"personal\"\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 2\n[[algorithm]]\nkind = \"dgd\"\n";
         let spec: ExperimentSpec = toml::from_str(unit).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let inputs = Inputs {
             file: "x".into(),
             text: unit.into(),
@@ -953,7 +954,7 @@ mod tests {
         let locals = removed.locals(0).unwrap();
         let protocol = &removed.planned[0].protocol;
         let counts: Vec<usize> = locals.iter().map(|l| l.site_weight().records).collect();
-        let seated = protocol.seated(0, &removed.graphs[0], &counts).unwrap();
+        let of_agent = protocol.of_agent(0, &removed.graphs[0], &counts).unwrap();
         let all = locals[0].mean_loss().unwrap().records();
         let less = removed.objective_on(all.select(&(1..all.len()).collect::<Vec<_>>()));
         let one = removed.objective_on(all.select(&[0]));
@@ -965,11 +966,11 @@ mod tests {
         let neighbours = removed.graphs[0].neighbours(0);
         let view = crate::protocol::View::new(&rows, dim, 0, neighbours, 0, weights, 0);
         let sum = |local: &crate::problem::LocalObjective| {
-            let width = seated.active(1, dim).map_or(dim, |active| active.len());
-            let (mut step, mut public) = (vec![0.0; width], vec![0.0; seated.memory() * dim]);
+            let width = of_agent.active(1, dim).map_or(dim, |active| active.len());
+            let (mut step, mut public) = (vec![0.0; width], vec![0.0; of_agent.memory() * dim]);
             let memory = crate::protocol::Memory { public: &mut public, private: &mut [] };
             let mut work = crate::problem::Workspace::default();
-            seated.step(&view, memory, &[], local, &mut work, &mut step);
+            of_agent.step(&view, memory, &[], local, &mut work, &mut step);
             step
         };
         let (whole, rest, share) = (sum(&locals[0]), sum(&less), sum(&one));
@@ -1049,8 +1050,8 @@ mod tests {
             ("kind = \"gradient-tracking\"\nrounds = 6", "min = -4\nmax = 4", "ridge", 0.15),
         ] {
             let budget = BUDGET.replace("3.0", "8.0");
-            let seats = ("kind = \"complete\"", 2, label, loss, &*budget);
-            let experiment = checked(SCHEMA, algorithm, seats).unwrap();
+            let others = ("kind = \"complete\"", 2, label, loss, &*budget);
+            let experiment = checked(SCHEMA, algorithm, others).unwrap();
             let options = Options { trials: 1_500, confidence: 1.0 - 1e-6, seed: 3 };
             let found =
                 experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
@@ -1247,7 +1248,7 @@ mod tests {
              [objective]\nloss = \"{loss}\"\n[graph]\nkind = \"complete\"\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Data(Box::new(data));
+        let source = Box::new(data);
         let inputs =
             Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None };
         Experiment::check(inputs).unwrap()
@@ -1425,7 +1426,7 @@ mod tests {
             );
             for text in [text.clone(), text.replace(BUDGET, "")] {
                 let spec = completed(&text).unwrap();
-                let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+                let source = Box::new(spec.synthetic().unwrap().unwrap());
                 let inputs = Inputs {
                     file: "made-up".into(),
                     text,

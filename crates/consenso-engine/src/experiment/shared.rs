@@ -543,9 +543,7 @@ fn contributions(coupled: &CoupledProblem) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::{
-        Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, SpecError, run,
-    };
+    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, SpecError, run};
 
     fn read(text: &str) -> ExperimentSpec {
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
@@ -558,7 +556,7 @@ mod tests {
              [graph]\nkind = \"{graph}\"\n{algorithm}"
         );
         let spec = read(&text);
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small.toml".into(),
             text,
@@ -594,7 +592,7 @@ mod tests {
         let experiment = check(4, "complete", &format!("{GD}{SECRET}")).unwrap();
         let text = experiment.resolved();
         let spec = read(&text);
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let again = Experiment::check(Inputs {
             file: "again".into(),
             text: text.clone(),
@@ -744,7 +742,7 @@ mod tests {
             record.algorithms[0].noise
         );
         let spec = read(&text);
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let inputs = Inputs {
             file: "again".into(),
             text: text.clone(),

@@ -1,13 +1,12 @@
 //! One agent of an experiment, as a site of a real network runs it.
 
-use super::check::{Experiment, Source};
+use super::check::Experiment;
 use super::planned::Planned;
 use super::rules;
 use super::run::player;
 use crate::account::{Accounting, NoiseSchedule};
 use crate::agent::{Agent, Player, Timetable};
 use crate::config_error::ConfigError;
-use crate::data::Records;
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation};
@@ -109,7 +108,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`]: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
     pub fn site(&self, agent: usize) -> Result<Site, ConfigError> {
-        let (planned, player, plan) = self.seated(agent)?;
+        let (planned, player, plan) = self.of_agent(agent)?;
         if planned.sharing.is_some() {
             let message = "exchange = \"secret-shared\" and \"masked\" have no vectors to send";
             return Err(ConfigError::at("exchange", message));
@@ -126,7 +125,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn plan_of(&self, agent: usize) -> Result<SitePlan, ConfigError> {
-        Ok(self.seated(agent)?.2)
+        Ok(self.of_agent(agent)?.2)
     }
 
     /// Makes agent `agent` of an exchange in secret shares.
@@ -134,7 +133,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, ConfigError> {
-        let (planned, player, mut plan) = self.seated(agent)?;
+        let (planned, player, mut plan) = self.of_agent(agent)?;
         let code = planned.sharing.filter(|_| planned.masking.is_none());
         let code = code.ok_or_else(|| {
             ConfigError::at("exchange", "only exchange = \"secret-shared\" has shares to send")
@@ -150,7 +149,7 @@ impl Experiment {
     /// # Errors
     /// [`ConfigError`], as [`Self::site`].
     pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, ConfigError> {
-        let (planned, player, mut plan) = self.seated(agent)?;
+        let (planned, player, mut plan) = self.of_agent(agent)?;
         let code = planned.sharing.zip(planned.masking);
         let (code, masking) = code
             .ok_or_else(|| ConfigError::at("exchange", "only exchange = \"masked\" has masks"))?;
@@ -169,7 +168,7 @@ impl Experiment {
         self.planned.iter().any(|p| p.masking.is_some())
     }
 
-    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), ConfigError> {
+    fn of_agent(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), ConfigError> {
         rules::check_run(rules::NETWORK, self)?;
         let planned = &self.planned[0];
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
@@ -192,17 +191,13 @@ impl Experiment {
     }
 
     pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, ConfigError> {
-        match &*self.source {
-            Source::Data(_) if self.alone && self.questions.is_some() => {
-                let asked = self.questions.as_ref().map(|q| q.site_records(agent));
-                let records = asked.unwrap_or_else(|| Records::sparse(self.facts.dim));
-                Ok(self.objective_on(records).weighted(self.weight(0, agent)))
-            }
-            Source::Data(data) if self.alone => {
+        match (self.source.dataset().filter(|_| self.alone), &self.questions) {
+            (Some(_), Some(asked)) => Ok(self.objective_of(asked.site_records(agent), 0, agent)),
+            (Some(data), None) => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(self.objective_on(data.train.select(&all)).weighted(self.weight(0, agent)))
+                Ok(self.objective_of(data.train.select(&all), 0, agent))
             }
-            _ => Ok(self.locals(0)?.swap_remove(agent)),
+            (None, _) => Ok(self.locals(0)?.swap_remove(agent)),
         }
     }
 
@@ -274,7 +269,7 @@ mod tests {
              [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small".into(),
             text,
@@ -451,7 +446,7 @@ mod tests {
         let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
              [graph]\nkind = \"file\"\npath = \"edges.txt\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"mine\"\nrounds = 3\n";
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let inputs =
             Inputs { file: "small".into(), text: text.into(), spec, source, edges, entropy: None };
         let known = crate::protocol::Algorithms::builtin().with("mine", |_| Ok(TwiceAtTwo));

@@ -165,9 +165,14 @@ impl Conditions {
         self.links.is_some() || !self.asleep.is_never()
     }
 
+    /// Whether messages are lost.
+    pub(super) fn lose(&self) -> bool {
+        !self.loss.is_never()
+    }
+
     /// Whether what agents mix differs from what their neighbours released, or who does.
     pub(super) fn change_runs(&self) -> bool {
-        !self.loss.is_never() || self.vary() || self.compression.is_some()
+        self.lose() || self.vary() || self.compression.is_some()
     }
 
     /// How long messages take, if that is said.
@@ -249,7 +254,7 @@ pub struct DataSpec {
     /// `"softmax"` for synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
+    /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file per site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The public schema of the files.

@@ -1,6 +1,6 @@
 //! Sites that count more or less than others, in every algorithm.
 
-use super::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, SpecError, run};
+use super::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, SpecError, run};
 use crate::audit::{Options, Verdict};
 use crate::data::{Dataset, Encoding, Schema, csv};
 use crate::problem::solve::central_optimum;
@@ -33,8 +33,7 @@ fn checked(data: &str, rest: &str, algorithm: &str) -> Result<Experiment, SpecEr
     }
     let schema = toml::from_str::<Schema>(SCHEMA).unwrap();
     let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
-    let source =
-        Source::Data(Box::new(Dataset::new(vec![records], None, Encoding::OneHot).unwrap()));
+    let source = Box::new(Dataset::new(vec![records], None, Encoding::OneHot).unwrap());
     let text = format!(
         "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"one-hot\"\npartition = {{ by = \"site\" }}\n{data}\n\
          [objective]\nloss = \"logistic\"\nregularization = 0.05\n{rest}\n[[algorithm]]\n{algorithm}\n"

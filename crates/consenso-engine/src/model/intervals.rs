@@ -15,6 +15,7 @@ use super::inference::normal_quantile;
 use super::special::{beta_below, gamma_above};
 use super::{Inference, Model, ModelError, range_of_answers};
 use crate::data::{Encoder, Kind, Records, Schema};
+use crate::problem::losses::{Gamma, NegativeBinomial};
 use crate::problem::{self, Loss};
 
 /// Points of the integral over the margin's error, from −5 to 5 deviations.
@@ -181,11 +182,11 @@ impl Model {
     /// The law of a label around its mean.
     fn law(&self, loss: &Loss) -> Result<Law, ModelError> {
         let text = match *loss {
-            Loss::Poisson { .. } => return Ok(Law::Poisson),
-            Loss::NegativeBinomial { dispersion: Some(alpha), .. } => {
+            Loss::Poisson(_) => return Ok(Law::Poisson),
+            Loss::NegativeBinomial(NegativeBinomial { dispersion: Some(alpha), .. }) => {
                 return Ok(Law::NegativeBinomial { alpha });
             }
-            Loss::Gamma { dispersion, .. } => {
+            Loss::Gamma(Gamma { dispersion, .. }) => {
                 return Ok(Law::Gamma { shape: 1.0 / (dispersion * dispersion) });
             }
             Loss::Ridge { .. } | Loss::Huber { .. } => {
@@ -195,7 +196,7 @@ impl Model {
                 }
                 "how far labels lie from their predictions is not known: ask for it before training, with [inference] in the study"
             }
-            Loss::NegativeBinomial { .. } => {
+            Loss::NegativeBinomial(_) => {
                 "its dispersion is not known: train on scouted columns, or give objective.dispersion"
             }
             _ => {
@@ -256,6 +257,7 @@ fn reference(inference: &Inference, column: &str, categories: &[String]) -> usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::losses::Poisson;
 
     /// Against scipy's laws, mixed over the margin by quadrature (`tests/golden/intervals.py`).
     #[test]
@@ -272,7 +274,7 @@ mod tests {
                 "gamma" => Law::Gamma { shape: parameter },
                 _ => Law::NegativeBinomial { alpha: parameter },
             };
-            let loss = Loss::Poisson { clip: 50.0, most: 1e9 };
+            let loss = Loss::Poisson(Poisson { clip: 50.0, most: 1e9 });
             let mixture = Mixture::new(law, &loss, number("margin"), number("deviation"));
             for (end, p) in [0.05, 0.95].into_iter().enumerate() {
                 let (found, want) = (mixture.quantile(p), case["ends"][end].as_f64().unwrap());

@@ -89,7 +89,7 @@ pub struct Model {
     /// is the intercept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intercept: Option<String>,
-    /// The mean of all agents' weights: one a feature; for C classes C times as many, class after
+    /// The mean of all agents' weights: one per feature; for C classes C times as many, class after
     /// class. Empty where agents have variables of their own.
     pub weights: Vec<f64>,
     /// The standard deviation that the noise of training alone gives each weight; empty where it is

@@ -241,7 +241,7 @@ impl Model {
         }
         let classes = loss.outputs();
         if classes == 1 {
-            if let Loss::Probit { .. } = loss {
+            if let Loss::Probit(_) = loss {
                 graph.doubles("root", &[1], &[std::f64::consts::SQRT_2]);
                 graph.doubles("one", &[1], &[1.0]);
                 graph.doubles("half", &[1], &[0.5]);

@@ -9,4 +9,5 @@ mod graph_golden;
 mod graph_spectrum;
 mod graph_topology;
 mod modules;
+mod own_source;
 mod simulator;

@@ -7,7 +7,7 @@ use common::Door;
 use consenso_engine::agent::Timetable;
 use consenso_engine::audit::{AuditedClaim, Options, Side, Trial, Verdict, audit};
 use consenso_engine::data::{Records, RowBounds, Synthetic, SyntheticTask};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_engine::gate::Noise;
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::NeighbourRelation;
@@ -400,7 +400,7 @@ fn experiment(agents: usize, privacy: &str, algorithm: &str) -> Result<Experimen
          [objective]\nclip = 1.0\n[graph]\nkind = \"complete\"\n[privacy]\n{privacy}\n[[algorithm]]\nkind = \"rcd\"\n{algorithm}\n"
     );
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     Experiment::check(Inputs {
         file: "small".into(),
         text,
@@ -475,7 +475,7 @@ fn one_agent_alone_runs_it_and_nothing_else() {
     let text = "name = \"small\"\n[data]\nsource = \"logistic\"\nagents = 1\nrecords_per_agent = 50\ndim = 6\n\
                 [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"rcd\"\n[[algorithm]]\nkind = \"extra\"\n";
     let spec: ExperimentSpec = toml::from_str(text).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let inputs = Inputs {
         file: "small".into(),
         text: text.into(),

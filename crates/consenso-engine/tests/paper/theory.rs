@@ -6,7 +6,7 @@ use crate::common;
 use common::Door;
 use consenso_engine::agent::Timetable;
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_engine::gate::Noise;
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::{central_optimum, mean_value};
@@ -600,7 +600,7 @@ fn coordinate_descent_keeps_its_bound() {
 
 fn experiment(text: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(text).expect("a file");
-    let source = Source::Synthetic(spec.synthetic().expect("synthetic").expect("sizes"));
+    let source = Box::new(spec.synthetic().expect("synthetic").expect("sizes"));
     let inputs = Inputs {
         file: "small".into(),
         text: text.into(),

@@ -6,9 +6,7 @@ use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Effect, Message, NeighbourView, Player, Refusal, Timetable};
 use consenso_engine::audit::{Options, Verdict};
 use consenso_engine::data::{Records, RowBounds};
-use consenso_engine::experiment::{
-    AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, run,
-};
+use consenso_engine::experiment::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_engine::gate::{DraftScratch, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::NeighbourRelation;
@@ -397,7 +395,7 @@ fn experiment(privacy: &str, algorithm: &str) -> Experiment {
          [graph]\nkind = \"complete\"\n[privacy]\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
     );
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let entropy = Some([5; 32]);
     Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy })
         .unwrap()

@@ -5,9 +5,7 @@ use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::audit::{AuditedClaim, Options, Side, Verdict, audit};
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
-};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, run};
 use consenso_engine::gate::{DraftScratch, Grid, Noise, RoundNoise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::distributed_noise::{DistributedNoise, rounding_distance};
@@ -355,7 +353,7 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
     let problem = spec.synthetic().unwrap().unwrap();
     assert!((problem.bounds().l2() - 1.0).abs() < 1e-9);
-    let source = Source::Synthetic(problem);
+    let source = Box::new(problem);
     let inputs = Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None };
     let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record;
     let claimed = record.algorithms[0].epsilon.clone().expect("a claim");
@@ -785,7 +783,7 @@ mod correlated {
         );
         let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
         let spec = spec.in_notation(Notation(|spec| toml::to_string_pretty(spec).unwrap()));
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "pairs.toml".into(),
             text,

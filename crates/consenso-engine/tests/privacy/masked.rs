@@ -4,9 +4,7 @@
 use consenso_engine::account::testing;
 use consenso_engine::agent::{AbsenceError, Effect, Player, Timetable};
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
-};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, run};
 use consenso_engine::gate::{Grid, Masks, Noise, Pair, Round, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
@@ -424,7 +422,7 @@ fn check(agents: usize, graph: &str, more: &str) -> Result<Experiment, String> {
     );
     let spec: ExperimentSpec = toml::from_str(&text).map_err(|e| e.to_string())?;
     let spec = spec.in_notation(Notation(|spec| toml::to_string_pretty(spec).unwrap()));
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let file = "small.toml".into();
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
         .map_err(|e| e.to_string())

@@ -3,7 +3,7 @@
 use super::*;
 use crate::folder::{Entropy, SiteFile};
 use crate::network::{Plan, PlannedSite, create};
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{ExperimentSpec, Inputs};
 use std::path::Path;
 
 const STUDY: &str = "name = \"two\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 2\nrecords_per_agent = 2\ndim = 3\n\
@@ -15,7 +15,7 @@ pub(super) fn experiment() -> Experiment {
 
 fn experiment_of(study: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(study).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let (file, text) = ("two".into(), study.into());
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::storage::memory::{Memory, Tables};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -117,7 +117,7 @@ pub(crate) fn site() -> consenso_engine::experiment::Site {
     let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 4\n\
                 [graph]\nkind = \"path\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 5\n";
     let spec: ExperimentSpec = toml::from_str(text).unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let inputs = Inputs {
         file: "small".into(),
         text: text.into(),

@@ -1,7 +1,7 @@
 //! Budgets of whole experiments.
 
 use consenso_engine::data::Encoding;
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_study::{ExperimentFile as _, bundled};
 
 const SKEWED: &str = r#"
@@ -27,7 +27,7 @@ rounds = 2
 #[test]
 fn every_agent_of_every_run_has_an_account() {
     let spec = ExperimentSpec::from_toml(SKEWED, "skewed").unwrap();
-    let source = Source::Data(Box::new(bundled::adult(Encoding::Paper).unwrap()));
+    let source = Box::new(bundled::adult(Encoding::Paper).unwrap());
     let inputs = Inputs {
         file: "skewed".into(),
         text: SKEWED.into(),

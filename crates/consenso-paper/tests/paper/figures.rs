@@ -5,7 +5,7 @@
 //! and 6 % in ε.
 
 use consenso_engine::data::Encoding;
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_engine::record::{AlgorithmRecord, Record};
 use consenso_study::experiment::built_in;
 use consenso_study::{ExperimentFile as _, bundled};
@@ -18,7 +18,7 @@ fn record(name: &str, changes: &[(&str, &str)]) -> Record {
         text = text.replace(from, to);
     }
     let spec = ExperimentSpec::from_toml(&text, name).unwrap();
-    let source = Source::Data(Box::new(bundled::adult(Encoding::Paper).unwrap()));
+    let source = Box::new(bundled::adult(Encoding::Paper).unwrap());
     let inputs = Inputs { file: name.into(), text, spec, source, edges: None, entropy: None };
     run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record
 }

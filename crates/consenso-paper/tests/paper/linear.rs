@@ -3,7 +3,7 @@
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Player, Timetable};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{AgentCosts, Experiment, ExperimentSpec, Inputs, Silent, run};
 use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::coupled::coupled_optimum;
@@ -653,8 +653,8 @@ fn dispatch_and_allocation_in_secret_shares_end_where_they_end_in_the_open() {
         let inputs = Inputs {
             file: name.into(),
             text,
+            source: Box::new(AgentCosts::of(&spec)),
             spec,
-            source: Source::Costs,
             edges: None,
             entropy: None,
         };
@@ -682,7 +682,7 @@ fn what_has_no_account_or_no_bound_is_not_shared() {
     let check = |more: &str| {
         let text = built_in("sharing").expect("built in").replace("noise = \"none\"", more);
         let spec = ExperimentSpec::from_toml(&text, "a file").expect("a file");
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = Box::new(spec.synthetic().unwrap().unwrap());
         let inputs =
             Inputs { file: "sharing".into(), text, spec, source, edges: None, entropy: None };
         Experiment::check(inputs).map(|_| ()).map_err(|e| e.to_string())

@@ -10,7 +10,7 @@ use consenso_tables::{to_unit_norm, unit_bounds};
 
 /// A generator of records for every agent.
 ///
-/// The model. A shared truth w (one vector a class for softmax) is uniform on the cube \[−1, 1\]^d
+/// The model. A shared truth w (one vector per class for softmax) is uniform on the cube \[−1, 1\]^d
 /// scaled to unit norm; agent i's truth is w_i = w + h·v_i and the centre of its rows c_i = h·e_i,
 /// with v_i and e_i drawn like w and h the heterogeneity. A row is c_i plus a uniform point of the
 /// cube, scaled to unit ℓ2 norm (exactly: ‖z‖₂ ≤ 1 for the stored numbers). Labels:
@@ -240,7 +240,7 @@ impl Synthetic {
         }
     }
 
-    /// One unit vector a class (one in all for logistic and ridge), one after the other.
+    /// One unit vector per class (one in all for logistic and ridge), one after the other.
     fn truth(&self, seed: &Seed) -> Vec<f64> {
         let rng = &mut seed.stream(Purpose::Data, SHARED, TRUTH_ROUND);
         let vectors = if let SyntheticTask::Softmax { classes } = self.task { classes } else { 1 };

@@ -8,7 +8,7 @@
 use super::Graph;
 use std::sync::Arc;
 
-/// The weights of one graph: one number a neighbour entry, in the order of [`Graph::neighbours`],
+/// The weights of one graph: one number per neighbour entry, in the order of [`Graph::neighbours`],
 /// and each agent's own.
 ///
 /// ```

@@ -9,7 +9,7 @@
 //! the sum of the records' gradients, each clipped to length G and then divided by G; where classes
 //! are weighted, times w_y/max w ≤ 1 after that.
 //!
-//! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class
+//! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one per class
 //! for a softmax) and c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most
 //! 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at most 2, setting one's summand
 //! to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in

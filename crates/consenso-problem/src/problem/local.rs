@@ -353,6 +353,7 @@ impl HessianAt<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::losses::{Poisson, Probit};
     use crate::problem::{Constraint, solve};
 
     /// Costs are what they are: no record, no regulariser, no weight, and minimisers know how they
@@ -423,8 +424,8 @@ mod tests {
             (Loss::Huber { delta: 1.5 }, 1.5),
             (Loss::SquaredHinge { clip: 1.0 }, 1.0),
             (Loss::WeightedSquaredHinge { clip: 0.7, negative: 2.0, positive: 1.0 }, 1.4),
-            (Loss::Poisson { clip: 4.0, most: 4.0 }, 4.0),
-            (Loss::Probit { clip: 2.0 }, 2.0),
+            (Loss::Poisson(Poisson { clip: 4.0, most: 4.0 }), 4.0),
+            (Loss::Probit(Probit { clip: 2.0 }), 2.0),
             (Loss::Softmax { classes: 2 }, 2f64.sqrt()),
         ];
         for (loss, most) in losses {

@@ -21,46 +21,36 @@ fn is_unclipped(clip: &f64) -> bool {
     clip.is_infinite()
 }
 
-/// Names of losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossKind {
-    /// Two classes.
-    #[default]
-    Logistic,
-    /// Least squares.
-    Ridge,
-    /// Robust regression.
-    Huber,
-    /// Two classes, as a smooth support vector machine.
-    SquaredHinge,
-    /// Several classes.
-    Softmax,
-    /// Counts, with a log link.
-    Poisson,
-    /// Counts that vary more than Poisson's, with a log link.
-    NegativeBinomial,
-    /// Positive amounts, with a log link.
-    Gamma,
-    /// Two classes, whose probability is that of a normal law.
-    Probit,
-    /// A quantile of a number.
-    Quantile,
-    /// The margin itself: gradients are means of rows. For statistics.
-    Linear,
-    /// Times until an event, with proportional hazards.
-    Hazards,
-    /// Ordered classes, with proportional odds.
-    Ordinal,
-}
-
-/// Defines [`Loss`] and all that is said of every loss alike, from the table of families below it:
-/// an entry is the name of a type in `losses/` and in [`LossKind`], its word in files, and its
-/// fields.
+/// Defines [`Loss`], its names and all that is said of every loss alike, from the table of families
+/// in `losses/`: an entry is a type there and its word in files.
 macro_rules! losses {
-    (($d:tt) $($(#[$doc:meta])* $name:ident = $word:literal {
-        $($(#[$note:meta])* $field:ident: $type:ty),* $(,)?
-    })*) => {
+    (($d:tt) $($name:ident = $word:literal)*) => {
+        /// Names of losses.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum LossKind {
+            /// Two classes.
+            #[default]
+            Logistic,
+            /// Least squares.
+            Ridge,
+            /// Robust regression.
+            Huber,
+            /// Two classes, as a smooth support vector machine.
+            SquaredHinge,
+            /// Several classes.
+            Softmax,
+            /// Times until an event, with proportional hazards.
+            Hazards,
+            /// Ordered classes, with proportional odds.
+            Ordinal,
+            $(
+                #[doc = concat!("See [`", stringify!($name), "`](losses::", stringify!($name), ").")]
+                #[serde(rename = $word)]
+                $name,
+            )*
+        }
+
         /// The loss of one record (z, y) at the model x.
         #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "loss", rename_all = "kebab-case")]
@@ -144,9 +134,15 @@ macro_rules! losses {
                 classes: usize,
             },
             $(
-                $(#[$doc])*
-                $name { $($(#[$note])* $field: $type),* },
+                #[doc = concat!("See [`", stringify!($name), "`](losses::", stringify!($name), ").")]
+                #[serde(rename = $word)]
+                $name(losses::$name),
             )*
+        }
+
+        impl LossKind {
+            /// The losses of the table of families.
+            pub const FAMILIES: &[Self] = &[$(Self::$name,)*];
         }
 
         impl std::fmt::Display for LossKind {
@@ -180,7 +176,7 @@ macro_rules! losses {
                     Loss::WeightedSquaredHinge { clip, negative, positive } => {
                         by_loss!(@ $d loss, losses::Weighted { plain: losses::SquaredHinge { clip }, negative, positive }, $d body)
                     }
-                    $(Loss::$name { $($field),* } => by_loss!(@ $d loss, losses::$name { $($field),* }, $d body),)*
+                    $(Loss::$name(family) => by_loss!(@ $d loss, family, $d body),)*
                     Loss::Softmax { classes: $d classes }
                     | Loss::Hazards { intervals: $d classes }
                     | Loss::Ordinal { classes: $d classes } => $d many,
@@ -196,10 +192,7 @@ macro_rules! losses {
             /// The loss of a family for a task; `None` for losses that are no family.
             fn of_family(kind: LossKind, task: Task, options: &Options) -> Option<Result<Self, ConfigError>> {
                 match kind {
-                    $(LossKind::$name => Some(losses::$name::of(task, options).map(|loss| {
-                        let losses::$name { $($field),* } = loss;
-                        Self::$name { $($field),* }
-                    })),)*
+                    $(LossKind::$name => Some(losses::$name::of(task, options).map(Self::$name)),)*
                     _ => None,
                 }
             }
@@ -207,9 +200,7 @@ macro_rules! losses {
             /// The name of a family and the keys that give it; `None` for losses that are no family.
             fn family(&self) -> Option<(LossKind, Options)> {
                 match *self {
-                    $(Self::$name { $($field),* } => {
-                        Some((LossKind::$name, losses::$name { $($field),* }.options()))
-                    })*
+                    $(Self::$name(family) => Some((LossKind::$name, family.options())),)*
                     _ => None,
                 }
             }
@@ -218,11 +209,7 @@ macro_rules! losses {
             #[must_use]
             pub fn fitted_to(self, mean: f64, deviation: f64) -> Self {
                 match self {
-                    $(Self::$name { $($field),* } => {
-                        let fitted = losses::$name { $($field),* }.fitted_to(mean, deviation);
-                        let losses::$name { $($field),* } = fitted;
-                        Self::$name { $($field),* }
-                    })*
+                    $(Self::$name(family) => Self::$name(family.fitted_to(mean, deviation)),)*
                     other => other,
                 }
             }
@@ -230,55 +217,16 @@ macro_rules! losses {
     };
 }
 
-losses! {
-    ($)
-    /// Counts with a log link: half the Poisson deviance of the mean e^(zᵀx), made linear where its
-    /// slope e^(zᵀx) − y would exceed `clip`.
-    Poisson = "poisson" {
-        /// Largest slope that counts; the largest label where files leave it open.
-        clip: f64,
-        /// The largest label.
-        most: f64,
-    }
-    /// Counts that vary more than Poisson's, with a log link: variance μ + αμ², made linear where
-    /// its slope would exceed `clip`.
-    NegativeBinomial = "negative-binomial" {
-        /// Largest slope that counts; the largest label where files leave it open.
-        clip: f64,
-        /// α; found from the label's mean and variance where it is open and columns are scouted.
-        dispersion: Option<f64>,
-        /// The largest label.
-        most: f64,
-    }
-    /// Positive amounts with a log link: half the gamma deviance, made linear where its slope
-    /// 1 − y·e^(−zᵀx) would be below −`clip`.
-    Gamma = "gamma" {
-        /// How many times its mean a label counts at most, less one.
-        clip: f64,
-        /// The coefficient of variation of labels.
-        dispersion: f64,
-    }
-    /// Two classes with the probability Φ(zᵀx) of the positive one, made linear where its slope
-    /// would exceed `clip`.
-    Probit = "probit" {
-        /// Largest slope that counts.
-        clip: f64,
-    }
-    /// A quantile of a number: the pinball loss, smoothed where residuals are within `smoothing`.
-    Quantile = "quantile" {
-        /// Which quantile; 0.5 is the median.
-        quantile: f64,
-        /// Half the width of the smoothed part.
-        smoothing: f64,
-    }
-    /// The margin itself: its gradient is the mean of the rows, at every point and whatever the
-    /// labels.
-    Linear = "linear" {}
-}
+losses::for_families!(losses, $);
 
 /// What a margin loss says of itself as a type.
 fn labels<L: MarginLoss>(_: L) -> Labels {
     L::LABELS
+}
+
+/// Whether its means are probabilities, as a type.
+fn probabilities<L: MarginLoss>(_: L) -> bool {
+    L::PROBABILITIES
 }
 
 /// Weights with which classes of these shares count half each: a class of share p weighs 1/(2p).
@@ -476,7 +424,7 @@ impl Loss {
     /// Whether it gives probabilities of two classes.
     #[must_use]
     pub fn has_probabilities(&self) -> bool {
-        self.is_logistic() || matches!(self, Self::Probit { .. })
+        self.is_logistic() || by_loss!(self, loss => probabilities(loss), _classes => false)
     }
 
     /// The unit deviance of a label, where the loss is half of one.

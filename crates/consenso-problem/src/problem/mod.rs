@@ -12,7 +12,7 @@ pub mod coupled;
 pub mod coupling;
 mod local;
 pub mod loss;
-mod losses;
+pub mod losses;
 pub mod proportional;
 pub mod scores;
 pub mod sensitivity;
@@ -69,7 +69,7 @@ impl Objective {
     }
 }
 
-/// Scratch space for gradients: one a thread, reused for every agent.
+/// Scratch space for gradients: one per thread, reused for every agent.
 #[derive(Default)]
 pub struct Workspace {
     scratch: kernel::Scratch,

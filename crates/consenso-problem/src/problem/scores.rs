@@ -453,6 +453,7 @@ impl Standardised {
 mod tests {
     use super::*;
     use crate::data::Records;
+    use crate::problem::losses::{Gamma, NegativeBinomial, Poisson, Probit};
 
     /// However many records a person has, and whatever they are, their scores are at most one long
     /// together, and their matrices too.
@@ -562,11 +563,18 @@ mod tests {
 
     const LOSSES: [(Loss, [f64; 2]); 6] = [
         (Loss::Logistic, [-1.0, 1.0]),
-        (Loss::Probit { clip: 8.0 }, [-1.0, 1.0]),
+        (Loss::Probit(Probit { clip: 8.0 }), [-1.0, 1.0]),
         (Loss::Ridge { clip: f64::INFINITY }, [-1e12, 1e12]),
-        (Loss::Poisson { clip: 50.0, most: 50.0 }, [0.0, 50.0]),
-        (Loss::NegativeBinomial { clip: 9.0, dispersion: Some(0.7), most: 9.0 }, [0.0, 9.0]),
-        (Loss::Gamma { clip: 20.0, dispersion: 0.6 }, [1e-3, 1e6]),
+        (Loss::Poisson(Poisson { clip: 50.0, most: 50.0 }), [0.0, 50.0]),
+        (
+            Loss::NegativeBinomial(NegativeBinomial {
+                clip: 9.0,
+                dispersion: Some(0.7),
+                most: 9.0,
+            }),
+            [0.0, 9.0],
+        ),
+        (Loss::Gamma(Gamma { clip: 20.0, dispersion: 0.6 }), [1e-3, 1e6]),
     ];
 
     /// Whatever a record, the model and the label are: its scores are at most one long, its matrices

@@ -46,7 +46,7 @@ impl Objective {
         }
         let bound = |r: f64| (r * (factor / b + rounding)).next_up().next_up();
         let mut all = Sensitivity { l1: bound(l1), l2: bound(l2), linf: bound(linf) };
-        if let (Loss::Linear {}, true) = (self.loss, factor > 1.0) {
+        if let (Loss::Linear(_), true) = (self.loss, factor > 1.0) {
             // The gradient is the mean of the rows themselves. One replaced by another moves it by
             // their distance over b; one removed by its distance from the others' mean, which is
             // no farther than the farthest of them.

@@ -100,7 +100,7 @@ fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
     all.iter().enumerate().map(guide).collect()
 }
 
-/// A row an algorithm, a column a dimension, and the growth that fits; nothing without a sweep over
+/// One row per algorithm, one column per dimension, and the growth that fits; nothing without a sweep over
 /// d.
 pub(super) fn table(record: &Record) -> String {
     let points = points(record);

@@ -118,7 +118,7 @@ fn figure(record: &Record, agents: usize) -> Figure {
     }
 }
 
-/// A row an algorithm, a column a budget, a table a number of agents; nothing without a sweep.
+/// One row per algorithm, one column per budget, one table per number of agents; nothing without a sweep.
 pub(super) fn tables(record: &Record) -> String {
     let mut out = String::new();
     for (name, _) in figures(record) {

@@ -471,7 +471,7 @@ fn worst_cases(e: &EpsilonRecord) -> String {
     }
 }
 
-/// A row a method, smallest first, the one that made the claim in bold; a column a norm where the
+/// One row per method, smallest first, the one that made the claim in bold; a column per norm where the
 /// bounds are by norm.
 fn bounds(bounds: &Value, chosen: &str) -> String {
     let Value::Object(entries) = bounds else { return String::new() };

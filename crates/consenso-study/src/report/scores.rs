@@ -143,7 +143,7 @@ fn matrices(record: &Record, all: &[(&str, &Metrics)]) -> String {
     )
 }
 
-/// Predicted probability against observed share, a line an algorithm; without points where there
+/// Predicted probability against observed share, one line per algorithm; without points where there
 /// are not two classes.
 pub(super) fn calibration(record: &Record) -> Figure {
     let line = |(k, algorithm): (usize, &AlgorithmRecord)| {

@@ -2,7 +2,7 @@
 //! option, put through the real check. The verdicts are a golden file.
 
 use consenso_engine::data::{Dataset, Encoding, Schema, csv};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source, SpecError, rules};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SpecError, rules};
 use consenso_engine::protocol::KINDS;
 use consenso_study::ExperimentFile as _;
 use std::fmt::Write as _;
@@ -187,7 +187,7 @@ fn verdict(
         file: "x.toml".into(),
         text,
         spec,
-        source: Source::Data(Box::new(data.clone())),
+        source: Box::new(data.clone()),
         edges: None,
         entropy: None,
     })
@@ -244,6 +244,42 @@ fn matrix(kinds: &[&str]) -> String {
 #[test]
 fn what_goes_with_what_is_what_it_was() {
     insta::assert_snapshot!(matrix(KINDS));
+}
+
+/// What a refusal tells its reader to do begins with one of these.
+const WAYS: [&str; 14] = [
+    "add ",
+    "declare ",
+    "give ",
+    "keep ",
+    "known here: ",
+    "leave ",
+    "limit ",
+    "needs ",
+    "raise ",
+    "review ",
+    "run ",
+    "see ",
+    "set ",
+    "use ",
+];
+
+/// A reader who is refused is told what would go: in the table, and in the words that the check of
+/// every combination answers with (which [`what_goes_with_what_is_what_it_was`] holds to the table).
+#[test]
+fn every_refusal_names_a_way_out() {
+    let names_one = |words: &str| WAYS.iter().any(|way| words.contains(way));
+    for (of, [what, _, because, instead]) in rules::table() {
+        assert!(because.len() > 8 && names_one(instead), "{of}, {what}: {because}; {instead}");
+    }
+    let kept =
+        include_str!("snapshots/files__combinations__what_goes_with_what_is_what_it_was.snap");
+    let (_, refusals) = kept.split_once("\nrefusals\n").expect("a list of refusals");
+    assert!(refusals.lines().count() > 500);
+    for refusal in refusals.lines() {
+        let way = refusal.split_once("; help: ").map_or(refusal, |(_, help)| help);
+        assert!(names_one(way), "no way out: {refusal}");
+    }
 }
 
 /// The page of the guide: what goes with what at a glance, and every rule with its way out.

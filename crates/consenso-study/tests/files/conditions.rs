@@ -1,7 +1,7 @@
 //! What a simulated network does to messages, and what an algorithm is called.
 
 use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Finished, Inputs, Silent, Source, SpecError, run,
+    Experiment, ExperimentSpec, Finished, Inputs, Silent, SpecError, run,
 };
 use consenso_study::ExperimentFile as _;
 
@@ -32,7 +32,7 @@ kind = "rcd"
 
 fn checked(text: &str) -> Result<Experiment, SpecError> {
     let spec = ExperimentSpec::from_toml(text, "lossy.toml")?;
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     let (file, text) = ("lossy.toml".to_owned(), text.to_owned());
     // Agent 0 is heard by three and hears one.
     let links = "0 1\n1 2\n2 3\n3 4\n4 5\n5 6\n6 7\n7 0\n0 3\n0 5\n6 2\n";

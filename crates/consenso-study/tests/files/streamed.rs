@@ -347,7 +347,7 @@ fn one_cell_does_not_change_how_the_others_are_read_under_a_claim() {
             spec = ExperimentSpec::from_toml(&text.text, "streamed.toml").unwrap();
         }
         let inputs = files::inputs(text, spec, None)?;
-        let consenso_engine::experiment::Source::Data(data) = inputs.source else { panic!() };
+        let data = inputs.source.dataset().expect("records of a file");
         Ok::<f64, files::FileError>(
             (0..data.train.len()).map(|i| data.train.row(i)[0]).fold(0.0, f64::max),
         )

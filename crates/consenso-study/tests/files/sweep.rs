@@ -2,8 +2,8 @@
 //! threads, shares and processes.
 
 use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source,
-    SpecError, makespan, run, run_parted, run_streamed,
+    Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, SpecError,
+    makespan, run, run_parted, run_streamed,
 };
 use consenso_engine::graph::Graph;
 use consenso_engine::record::Record;
@@ -36,7 +36,7 @@ rounds = 10
 
 fn checked(text: &str) -> Result<Experiment, SpecError> {
     let spec = ExperimentSpec::from_toml(text, "small.toml")?;
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let source = Box::new(spec.synthetic().unwrap().unwrap());
     Experiment::check(Inputs {
         file: "small.toml".into(),
         text: text.into(),
@@ -269,7 +269,7 @@ fn sixteen_threads_do_the_default_run_twelve_times_as_fast() {
         ExperimentSpec::from_toml(consenso_study::experiment::built_in("adult").unwrap(), "adult")
             .unwrap();
     let data = consenso_study::bundled::adult(spec.data.encoding).unwrap();
-    let source = Source::Data(Box::new(data));
+    let source = Box::new(data);
     let text = String::new();
     let experiment = Experiment::check(Inputs {
         file: "adult".into(),

@@ -367,7 +367,7 @@ impl Scouted {
     }
 
     /// The algorithm as agent `agent` of this graph runs it.
-    pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
+    pub(crate) fn placed(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
         let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
         let position = if self.shape.complete {

@@ -265,8 +265,13 @@ impl Configured for Scouted {
         table
     }
 
-    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        Some(Arc::new(self.at_seat(agent, graph, records)?))
+    fn of_agent(
+        &self,
+        agent: usize,
+        graph: &Graph,
+        records: &[usize],
+    ) -> Option<Arc<dyn Protocol>> {
+        Some(Arc::new(self.placed(agent, graph, records)?))
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Family, Labels, MarginLoss, Options, Score};
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::{Lanes, Link, exp};
+use serde::{Deserialize, Serialize};
 
 /// Labels count up to one more than so many times their mean.
 const CLIP: f64 = 20.0;
@@ -12,11 +13,15 @@ const CLIP: f64 = 20.0;
 /// Residuals 1 − y/μ count up to so many coefficients of variation in a score.
 const REACH: f64 = 1.5;
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct Gamma {
-    pub(in crate::problem) clip: f64,
-    /// The coefficient of variation; 1 is that of an exponential law.
-    pub(in crate::problem) dispersion: f64,
+/// Positive amounts, with a log link.
+///
+/// Half the gamma deviance, made linear where its slope 1 − y·e^(−zᵀx) would be below −`clip`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gamma {
+    /// How many times its mean a label counts at most, less one.
+    pub clip: f64,
+    /// The coefficient of variation of labels.
+    pub dispersion: f64,
 }
 
 impl Gamma {

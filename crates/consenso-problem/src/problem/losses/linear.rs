@@ -5,9 +5,13 @@ use super::{Family, Labels, MarginLoss, Options};
 use crate::config_error::ConfigError;
 use crate::data::{LANES, Lanes8, Task};
 use crate::kernel::{Lanes, Link};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct Linear {}
+/// The margin itself: gradients are means of rows. For statistics.
+///
+/// Its gradient is the same at every point and whatever the labels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Linear {}
 
 impl Link for Linear {
     #[inline(always)]

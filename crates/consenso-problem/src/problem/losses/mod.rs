@@ -1,29 +1,17 @@
 //! Losses that see a record only through its margin m = zᵀx and its label y, one file each.
 //!
-//! A new one is a file here that implements [`MarginLoss`] and [`Family`], its name in
-//! [`LossKind`](super::LossKind), and its entry in the table of [`Loss`](super::Loss). What claims rest on is [`MarginLoss::steepest`],
-//! [`MarginLoss::curvature`] and [`Score::bound`]; `tests/paper/problem.rs` of `consenso-study`
-//! holds every loss to its bounds and its derivatives to each other.
+//! A new one is a file here that implements [`MarginLoss`] and [`Family`], and its line in the table
+//! of families below. What claims rest on is [`MarginLoss::steepest`], [`MarginLoss::curvature`] and
+//! [`Score::bound`]; `tests/paper/problem.rs` of `consenso-paper` holds every loss, those of the
+//! table as soon as they stand there, to its bounds and its derivatives to each other.
 
 mod count;
-mod gamma;
-mod linear;
 mod logistic;
-mod negative_binomial;
-mod poisson;
-mod probit;
-mod quantile;
 mod residual;
 mod squared_hinge;
 mod weighted;
 
-pub(super) use gamma::Gamma;
-pub(super) use linear::Linear;
 pub(super) use logistic::{ClippedLogistic, Logistic};
-pub(super) use negative_binomial::NegativeBinomial;
-pub(super) use poisson::Poisson;
-pub(super) use probit::Probit;
-pub(super) use quantile::Quantile;
 pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
 pub(super) use weighted::Weighted;
@@ -31,6 +19,33 @@ pub(super) use weighted::Weighted;
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::Link;
+
+/// Declares the files of the table, shows their types, and makes `for_families!`, which hands the
+/// table to another macro.
+macro_rules! families {
+    (($d:tt) $($file:ident::$name:ident = $word:literal,)*) => {
+        $(mod $file;)*
+        $(pub use $file::$name;)*
+
+        macro_rules! for_families {
+            ($d table:ident, $d dollar:tt) => {
+                $d table! { ($d dollar) $($name = $word)* }
+            };
+        }
+        pub(super) use for_families;
+    };
+}
+
+// A file of this folder, the type in it, and its word in experiment files.
+families! {
+    ($)
+    poisson::Poisson = "poisson",
+    negative_binomial::NegativeBinomial = "negative-binomial",
+    gamma::Gamma = "gamma",
+    probit::Probit = "probit",
+    quantile::Quantile = "quantile",
+    linear::Linear = "linear",
+}
 
 /// A margin at which a logistic slope is 1 to five digits.
 const FAR: f64 = 12.0;
@@ -89,6 +104,9 @@ pub struct Score {
 pub(super) trait MarginLoss: Link {
     /// What labels are to it.
     const LABELS: Labels;
+
+    /// Whether [`Self::mean`] is the probability of the positive of two classes.
+    const PROBABILITIES: bool = false;
 
     /// φ(m, y).
     fn value(self, margin: f64, label: f64) -> f64;

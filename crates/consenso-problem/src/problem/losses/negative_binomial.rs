@@ -6,13 +6,19 @@ use super::{Family, Labels, MarginLoss, Options, Score};
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::{Lanes, Link, exp};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct NegativeBinomial {
-    pub(in crate::problem) clip: f64,
-    /// α; open until the label's mean and variance are known.
-    pub(in crate::problem) dispersion: Option<f64>,
-    pub(in crate::problem) most: f64,
+/// Counts that vary more than Poisson's, with a log link.
+///
+/// The variance is μ + αμ²; the loss is linear where its slope would exceed `clip`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NegativeBinomial {
+    /// Largest slope that counts; the largest label where files leave it open.
+    pub clip: f64,
+    /// α; found from the label's mean and variance where it is open and columns are scouted.
+    pub dispersion: Option<f64>,
+    /// The largest label.
+    pub most: f64,
 }
 
 /// α where nothing is known of it.

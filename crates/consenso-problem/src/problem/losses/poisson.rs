@@ -6,11 +6,18 @@ use super::{Family, Labels, MarginLoss, Options, Score};
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::{Lanes, Link, exp};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct Poisson {
-    pub(in crate::problem) clip: f64,
-    pub(in crate::problem) most: f64,
+/// Counts, with a log link.
+///
+/// Half the Poisson deviance of the mean e^(zᵀx), made linear where its slope e^(zᵀx) − y would
+/// exceed `clip`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Poisson {
+    /// Largest slope that counts; the largest label where files leave it open.
+    pub clip: f64,
+    /// The largest label.
+    pub most: f64,
 }
 
 impl Poisson {

@@ -4,13 +4,19 @@ use super::{Family, Labels, MarginLoss, Options, Score};
 use crate::config_error::ConfigError;
 use crate::data::{LANES, Lanes8, Task};
 use crate::kernel::{Lanes, Link};
+use serde::{Deserialize, Serialize};
 
 /// Slopes count up to this: that of a record whose class has a probability of 10^−15.
 const CLIP: f64 = 8.0;
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct Probit {
-    pub(in crate::problem) clip: f64,
+/// Two classes, whose probability is that of a normal law.
+///
+/// The probability of the positive one is Φ(zᵀx); the loss is linear where its slope would exceed
+/// `clip`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probit {
+    /// Largest slope that counts.
+    pub clip: f64,
 }
 
 /// φ(t)/Φ(t), the slope of −ln Φ with its sign changed.
@@ -66,6 +72,7 @@ impl Link for Probit {
 
 impl MarginLoss for Probit {
     const LABELS: Labels = Labels::Classes;
+    const PROBABILITIES: bool = true;
 
     fn value(self, margin: f64, label: f64) -> f64 {
         let (t, bend) = (margin * label, self.bend());

@@ -5,15 +5,21 @@ use super::{Family, Labels, MarginLoss, Options};
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::{Lanes, Link};
+use serde::{Deserialize, Serialize};
 
 /// Half the width of the smoothed part, as a share of the label's range; in deviations of the label
 /// once they are known.
 const SMOOTHING: (f64, f64) = (0.02, 0.1);
 
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct Quantile {
-    pub(in crate::problem) quantile: f64,
-    pub(in crate::problem) smoothing: f64,
+/// A quantile of a number.
+///
+/// The pinball loss, smoothed where residuals are within `smoothing`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// Which quantile; 0.5 is the median.
+    pub quantile: f64,
+    /// Half the width of the smoothed part.
+    pub smoothing: f64,
 }
 
 impl Link for Quantile {
