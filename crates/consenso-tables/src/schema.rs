@@ -174,6 +174,8 @@ pub struct Known {
     pub mean: Option<f64>,
     /// Its standard deviation.
     pub sd: Option<f64>,
+    /// How far apart its values are, counted from the lowest: 1 for whole years.
+    pub step: Option<f64>,
     /// The share of each class of the label, in the order of [`Label::Classes`].
     pub prevalence: Option<Vec<f64>>,
     /// The share of each category, in the order of their codes.
@@ -289,6 +291,8 @@ struct ColumnSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     transform: Option<Transform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     records: Option<u32>,
@@ -403,6 +407,7 @@ impl ColumnSpec {
             shares: None,
             mean: None,
             sd: None,
+            step: None,
             transform: None,
             records: None,
             indicator: None,
@@ -434,6 +439,7 @@ impl ColumnSpec {
             ("shares", self.shares.is_some(), category, false),
             ("mean", self.mean.is_some(), number || date || regression, false),
             ("sd", self.sd.is_some(), number || date || regression, false),
+            ("step", self.step.is_some(), number || regression, false),
             ("transform", self.transform.is_some(), regression, false),
             ("records", self.records.is_some(), self.kind == KindName::Person, true),
             ("missing", self.missing.is_some(), feature, false),
@@ -529,7 +535,7 @@ impl ColumnCheck<'_> {
     /// The kind with what it declares, and what is known of its values.
     fn kind(&self) -> Result<(Kind, Known), SchemaError> {
         let spec = self.spec;
-        let mut known = Known { mean: spec.mean, sd: spec.sd, prevalence: None, shares: None };
+        let mut known = Known { mean: spec.mean, sd: spec.sd, step: spec.step, ..Known::default() };
         let kind = match spec.kind {
             KindName::Site => Kind::Site,
             KindName::Ignored => Kind::Ignored,
@@ -609,6 +615,17 @@ impl ColumnCheck<'_> {
             None => (min, max),
         };
         check_known(known, least, most, |key, problem| self.wrong(key, problem))?;
+        if let Some(step) = known.step {
+            let steps = (max - min) / step;
+            if !(steps >= 1.0 && (steps - libm::round(steps)).abs() < 1e-6) {
+                let problem = format!(
+                    "= {step} must be positive, and `max` so many steps above `min`: values are \
+                     {min}, {}, …",
+                    min + step
+                );
+                return Err(self.wrong("step", problem));
+            }
+        }
         Ok(match self.spec.is_regression() {
             true => Kind::Label(Label::Range { min, max }),
             false => Kind::Numeric { min, max },
@@ -962,6 +979,7 @@ impl From<Column> for ColumnSpec {
             origin,
             mean: known.mean,
             sd: known.sd,
+            step: known.step,
             transform: log.then_some(Transform::Log),
             indicator: (indicator && !implied).then_some(true),
             missing_words: (!missing_words.is_empty()).then_some(missing_words),

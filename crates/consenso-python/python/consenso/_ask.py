@@ -32,6 +32,7 @@ def ask(
     accountant: Optional[BudgetAccountant] = None,
     exchange: Optional[str] = None,
     colluders: Optional[int] = None,
+    drop_outs: Optional[int] = None,
     sampling: bool = False,
     entropy: str = "seed",
     seed: Optional[int] = None,
@@ -64,6 +65,8 @@ def ask(
         How sites exchange their sums.
     colluders : int, optional
         How many sites may pool what they know, where noise is shared.
+    drop_outs : int, optional
+        How many sites may die without ending it, with ``exchange="masked"``: the budget pays for as many further tries.
     sampling : bool
         Whether intervals are also about what the records were drawn from.
     entropy : {"seed", "os"}
@@ -90,13 +93,14 @@ def ask(
         A question that cannot be answered, or a budget that does not pay for it.
     """
     if is_frame(study):
-        options = {"exchange": exchange, "colluders": colluders, "sampling": bool(sampling)}
+        options = {"exchange": exchange, "colluders": colluders, "drop_outs": drop_outs, "sampling": bool(sampling)}
         found = _ask_frame(study, questions, epsilon, 1e-6 if delta is None else delta, schema, sites, options, seed, accountant)
         return _framed(found) if frame else found
     if any(given is not None for given in (delta, schema, sites, accountant)):
         raise InputError("delta, schema, sites and accountant belong to a frame: a file has its own")
     words: list[Union[str, "os.PathLike[str]"]] = ["ask", study, *questions, "--entropy", entropy]
-    for name, value in (("epsilon", epsilon), ("exchange", exchange), ("colluders", colluders), ("seed", seed), ("out", out)):
+    given = {"epsilon": epsilon, "exchange": exchange, "colluders": colluders, "drop-outs": drop_outs, "seed": seed, "out": out}
+    for name, value in given.items():
         if value is not None:
             words += [f"--{name}", str(value)]
     words += ["--sampling"] if sampling else []

@@ -37,15 +37,20 @@ impl Times {
 
     /// The cumulative hazard after every bin, up to the first in which as few are at risk as noise
     /// could be.
-    fn hazard(&self, least: f64) -> Vec<f64> {
+    ///
+    /// The noise of d is part of that of e. To second order E\[d̂/ê\] = d/e − Cov(d̂, ê)/e² +
+    /// d·Var(ê)/e³: over a hundred bins this adds up, so it is taken off; `noise` has both of every
+    /// bin.
+    fn hazard(&self, least: f64, noise: &[[f64; 2]]) -> Vec<f64> {
         let mut sum = 0.0;
         let enough = |e: &f64| *e > least.max(0.5);
         let bins = self.exposed.iter().zip(&self.events).take_while(|(e, _)| enough(e));
-        bins.map(|(e, d)| {
-            sum += d / e;
-            sum
-        })
-        .collect()
+        bins.zip(noise)
+            .map(|((e, d), [covariance, variance])| {
+                sum += d / e + (covariance - d * variance / e) / (e * e);
+                sum
+            })
+            .collect()
     }
 
     /// How Σ_m w_m·(d_m/e_m) moves with every event and every censored record, by bin.
@@ -74,6 +79,19 @@ fn variance(measured: &Measured, sigma: f64, gradient: &[Vec<f64>; 2]) -> f64 {
     sigma * sigma * gradient.iter().map(|g| measured.variance(g)).sum::<f64>()
 }
 
+/// Cov(d̂, ê) and Var(ê) of every bin over σ²: d is of events, e of events and censored records from
+/// the bin on, with half of those that are censored in it.
+fn noise_of_hazard(measured: &Measured, bins: usize) -> Vec<[f64; 2]> {
+    let of_bin = |k: usize| {
+        let unit: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i == k))).collect();
+        let mut from: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i >= k))).collect();
+        let (covariance, of_events) = (measured.covariance(&unit, &from), measured.variance(&from));
+        from[k] = 0.5;
+        [covariance, of_events + measured.variance(&from)]
+    };
+    (0..bins).map(of_bin).collect()
+}
+
 /// The halves of a group: the records of the first category, and of the second.
 fn halves(measured: &Measured, slice: &Slice) -> [Vec<f64>; 2] {
     let (first, second) = slice.values.split_at(slice.values.len() / 2);
@@ -88,10 +106,13 @@ impl Reader<'_> {
         let until = (((horizon - min) / width).round() as usize).clamp(1, bins);
         let slices = self.slices(question, part);
         let all = measured.prefix_variance(bins, 0.0);
+        let noise = noise_of_hazard(measured, bins);
         let curve = |slice: &Slice| {
             let [censored, events] = halves(measured, slice);
             let times = Times::new(events, &censored);
-            let hazard = times.hazard(2.0 * self.z * slice.sigma * (2.0 * all).sqrt());
+            let square = slice.sigma * slice.sigma;
+            let noise: Vec<[f64; 2]> = noise.iter().map(|both| both.map(|v| square * v)).collect();
+            let hazard = times.hazard(2.0 * self.z * slice.sigma * (2.0 * all).sqrt(), &noise);
             (times, hazard)
         };
         let curves: Vec<_> = slices.iter().map(curve).collect();
@@ -216,7 +237,7 @@ impl Reader<'_> {
             let half = self.z * (noise + sampling).sqrt();
             let answer = Answer::new(&slice.group, "auc", auc).noise(noise.sqrt());
             if below {
-                let nothing = answer.between(0.0, 1.0, [0.0, 1.0]);
+                let nothing = answer.noise(0.5).between(0.0, 1.0, [0.0, 1.0]);
                 answers.push(Answer { below_noise: true, ..nothing });
                 continue;
             }
@@ -385,7 +406,8 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
         let (times, assuming) = typical_times(plan, part, records);
         let middle = bins / 2;
         let w: Vec<f64> = (0..bins).map(|k| f64::from(u8::from(k < middle))).collect();
-        let hazard = times.hazard(0.0).get(middle - 1).copied().unwrap_or(0.0);
+        let hazard =
+            times.hazard(0.0, &vec![[0.0; 2]; bins]).get(middle - 1).copied().unwrap_or(0.0);
         let noise = variance(measured, sigma, &times.gradient(&w)).sqrt() * libm::exp(-hazard);
         Expected::of("survival", group, noise, "in the middle of the range", assuming)
     };

@@ -1,7 +1,7 @@
 # Statistics of all records with intervals.
 
 consenso_ask <- function(data, ..., site = NULL, epsilon = 1, delta = 1e-6, schema = NULL, seed = NULL, exchange = NULL, colluders = NULL,
-                         sampling = FALSE, neighbours = "replace-one", graph = "complete", budget = NULL) {
+                         drop_outs = NULL, sampling = FALSE, neighbours = "replace-one", graph = "complete", budget = NULL) {
   questions <- as.character(unlist(list(...)))
   if (length(questions) == 0) wrong("there is no question: ask one as in consenso_ask(data, \"mean age by sex\", epsilon = 0.5)")
   data <- as_data(data)
@@ -16,7 +16,7 @@ consenso_ask <- function(data, ..., site = NULL, epsilon = 1, delta = 1e-6, sche
   if (!is.null(study$site)) study$schema$columns[[study$site]] <- list(kind = "site")
   if (!is.null(study$person)) study$schema$columns[[study$person]] <- columns[[study$person]]
   study <- with_label(study)
-  rest <- list(graph = graph_table(graph), questions = list(exchange = exchange, colluders = colluders, sampling = isTRUE(sampling)))
+  rest <- list(graph = graph_table(graph), questions = list(exchange = exchange, colluders = colluders, drop_outs = drop_outs, sampling = isTRUE(sampling)))
   if (study$private) rest$privacy <- list(neighbours = neighbours)
   found <- call_task("ask", task(study, rest), study, seed, budget, "consenso_ask", question = questions)
   answers_of(found, study$public)
