@@ -104,6 +104,25 @@ def test_questions_about_a_frame():
     assert 0 < budget.spent[0] < 1.0
 
 
+def test_questions_survive_sites_that_die_and_whole_numbers_stay_whole():
+    X, _, _, sites = records()
+    whole = {"age": {"min": 0, "max": 110, "step": 1}}
+    frame = X.assign(age=X["age"].round())
+
+    def noise(**drop_outs):
+        asked = consenso.ask(frame, "mean age", sites=sites, schema=whole, epsilon=2.0, seed=1, exchange="masked", **drop_outs)
+        return asked["noise"].iloc[0]
+
+    # The budget pays for a second try, of fewer sites.
+    assert noise(drop_outs=1) > 1.4 * noise()
+    with pytest.raises(InputError, match="masked"):
+        consenso.ask(frame, "mean age", sites=sites, schema=whole, epsilon=2.0, drop_outs=1)
+    quartiles = consenso.ask(frame, "quantiles age", sites=sites, schema=whole, epsilon=2.0)
+    assert (quartiles["estimate"] % 1 == 0).all() and (quartiles["noise"] > 0).all()
+    with pytest.raises(InputError, match="step"):
+        consenso.ask(frame, "quantiles age", sites=sites, schema={"age": {"min": 0, "max": 110, "step": 7}}, epsilon=2.0)
+
+
 def test_a_card_has_claim_columns_and_coefficients():
     X, months, died, sites = records(900)
     for fitted in (model().fit(X, (months, died), sites=sites), consenso.Ridge(epsilon=4.0, bounds={"age": (0, 110)}, bounds_y=(0, 60)).fit(X, months, sites=sites)):

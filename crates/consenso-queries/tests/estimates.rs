@@ -213,6 +213,26 @@ fn intervals_of_sums_cover_as_often_as_they_promise() {
     );
 }
 
+/// What is known of a curve holds whatever the noise: it does not rise, and lies in its interval.
+#[test]
+fn curves_fall_and_lie_in_their_intervals() {
+    let (rows, _) = golden();
+    for question in ["roc score dead", "survival time dead by arm"] {
+        let plan = plan(&[question], rows.len(), false);
+        let sum = plan.totals(&records(&rows), 0);
+        let mut normal = Normal(13);
+        for _ in 0..20 {
+            let answers = &ask(&plan, &sum, 40.0, &mut normal)[0].answers;
+            assert!(answers.iter().all(|a| a.low <= a.estimate && a.estimate <= a.high));
+            for pair in answers.windows(2).filter(|pair| !pair[1].below_noise) {
+                let same = pair[0].what == pair[1].what && pair[0].group == pair[1].group;
+                let falls = pair[0].at < pair[1].at && pair[0].estimate >= pair[1].estimate;
+                assert!(!same || falls, "{question}: {pair:?}");
+            }
+        }
+    }
+}
+
 /// Intervals of quantiles end at bins' ends, so that they cover a little more.
 #[test]
 #[ignore = "a minute: cargo xtask soak"]
@@ -353,9 +373,15 @@ fn tests_of_what_is_true_reject_as_often_as_they_say() {
 #[test]
 fn the_plan_expects_the_error_that_is_measured() {
     let (rows, _) = golden();
-    for question in
-        ["count by sex", "mean age", "sum age", "share dead", "crosstab sex arm", "histogram age"]
-    {
+    for question in [
+        "count by sex",
+        "mean age",
+        "sum age",
+        "share dead",
+        "share sex by arm",
+        "crosstab sex arm",
+        "histogram age",
+    ] {
         let plan = plan(&[question], rows.len(), false);
         let expected = plan.expected([4.2, 4.2])[0][0].noise;
         let sum = plan.totals(&records(&rows), 0);

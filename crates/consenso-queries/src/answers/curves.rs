@@ -243,9 +243,10 @@ impl Reader<'_> {
             }
             answers.push(answer.between(auc - half, auc + half, [0.0, 1.0]));
             for (class, what) in [(0, "false positive rate"), (1, "true positive rate")] {
+                let falling = not_increasing(&both[class]);
                 for point in 1..POINTS {
                     let k = point * bins / POINTS;
-                    let answer = self.rate(&slice, measured, &both[class], k, what);
+                    let answer = self.rate(&slice, measured, (&both[class], falling[k]), k, what);
                     answers.push(answer.at(round(min + (max - min) * k as f64 / bins as f64)));
                 }
             }
@@ -253,12 +254,13 @@ impl Reader<'_> {
         answers
     }
 
-    /// The share of one class with a score above the lower end of bin k.
+    /// The share of one class with a score above the lower end of bin k, and how many these are where
+    /// a higher threshold never has more.
     fn rate(
         &self,
         slice: &Slice,
         measured: &Measured,
-        counts: &[f64],
+        (counts, shown): (&[f64], f64),
         k: usize,
         what: &'static str,
     ) -> Answer {
@@ -279,8 +281,22 @@ impl Reader<'_> {
             .sqrt()
             / all;
         let [low, high] = super::fieller(above, all, variances, self.z).unwrap_or([0.0, 1.0]);
-        Answer::new(&slice.group, what, p).between(low, high, [0.0, 1.0]).noise(noise)
+        // The nearest curve that falls, in an interval that holds it: wider never covers less.
+        let estimate = (shown / all).clamp(0.0, 1.0);
+        Answer::new(&slice.group, what, estimate).between(low, high, [0.0, 1.0]).noise(noise)
     }
+}
+
+/// How many records lie in a bin or above it, made to fall: the nearest numbers that do.
+fn not_increasing(counts: &[f64]) -> Vec<f64> {
+    let mut below = 0.0;
+    let negative = counts.iter().map(|count| {
+        below += count;
+        below - count
+    });
+    let all: f64 = counts.iter().sum();
+    let rising: Vec<f64> = negative.collect();
+    increasing(&rising).into_iter().map(|below| all - below).collect()
 }
 
 /// The area under the ROC curve, the variance of what noise does to it, and whether a class could
