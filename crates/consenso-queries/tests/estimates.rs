@@ -1,6 +1,8 @@
 //! Estimates against textbook formulas on single records, intervals against their promise.
 
-use consenso_queries::{Answer, Answered, Columns, Plan, Question, Released, Request, answer};
+use consenso_queries::{
+    Answer, Answered, Columns, Plan, Question, QuestionnaireFacts, Released, answer,
+};
 use consenso_tables::{Column, Format, Kind, Label, Records, Schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,13 +49,13 @@ fn plan(questions: &[&str], records: usize, sampling: bool) -> Plan {
         .enumerate()
         .map(|(k, text)| Question::from_phrase(text, k).unwrap())
         .collect();
-    let request = Request {
+    let request = QuestionnaireFacts {
         sites: vec!["all".into()],
         counts: vec![records],
         level: 0.95,
         sampling,
         about: Some(4.2),
-        ..Request::default()
+        ..QuestionnaireFacts::default()
     };
     Plan::new(&questions, &columns(), &request).unwrap()
 }
@@ -441,12 +443,12 @@ fn bins_follow_the_noise_and_the_plan_knows_what_they_cost() {
     let question = Question::from_phrase("quantiles age", 0).unwrap();
     let mut widths = Vec::new();
     for sigma in [60.0, 8.0, 2.5] {
-        let request = Request {
+        let request = QuestionnaireFacts {
             sites: vec!["all".into()],
             counts: vec![ages.len()],
             level: 0.95,
             about: Some(sigma),
-            ..Request::default()
+            ..QuestionnaireFacts::default()
         };
         let plan = Plan::new(std::slice::from_ref(&question), &Columns::of(&schema), &request);
         let plan = plan.unwrap();
@@ -481,12 +483,12 @@ fn quantiles_of_whole_numbers_are_whole_and_the_plan_says_how_far_they_may_be_of
     let question = Question::from_phrase("quantiles age", 0).unwrap();
     let (n, mut normal) = (4000, Normal(31));
     for sigma in [2.0, 8.0, 30.0, 120.0] {
-        let request = Request {
+        let request = QuestionnaireFacts {
             sites: vec!["all".into()],
             counts: vec![n],
             level: 0.95,
             about: Some(sigma),
-            ..Request::default()
+            ..QuestionnaireFacts::default()
         };
         let plan = Plan::new(std::slice::from_ref(&question), &Columns::of(&schema), &request);
         let plan = plan.unwrap();
