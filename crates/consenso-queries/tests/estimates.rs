@@ -495,6 +495,7 @@ fn quantiles_of_whole_numbers_are_whole_and_the_plan_says_how_far_they_may_be_of
         assert_eq!(plan.width(), 101);
         let expected = &plan.expected([sigma, sigma])[0];
         let (mut off, mut covered, mut all) = (0.0, 0.0, 0.0);
+        let mut shown = String::new();
         for population in 0..300 {
             // The same law a part of a year on: its quantiles lie elsewhere among equal ages.
             let shift = f64::from(population) / 300.0;
@@ -508,6 +509,7 @@ fn quantiles_of_whole_numbers_are_whole_and_the_plan_says_how_far_they_may_be_of
             let mut errors = [0.0; 3];
             for _ in 0..8 {
                 let answers = ask(&plan, &sum, sigma, &mut normal);
+                shown = consenso_queries::text(&answers);
                 for ((a, exact), error) in answers[0].answers.iter().zip(exact).zip(&mut errors) {
                     assert!(a.estimate.fract() == 0.0 && a.noise > 0.0, "{a:?}");
                     *error += (a.estimate - exact).abs() / 8.0;
@@ -523,6 +525,7 @@ fn quantiles_of_whole_numbers_are_whole_and_the_plan_says_how_far_they_may_be_of
             }
             off += errors.iter().sum::<f64>() / 900.0;
         }
+        assert!(!shown.contains(".0"), "{shown}");
         let plan = expected.iter().map(|e| e.error).sum::<f64>() / 3.0;
         println!("σ = {sigma}: {off:.3} measured, {plan:.3} expected, covered {}", covered / all);
         assert!((off / plan - 1.0).abs() < 0.2, "σ = {sigma}: {off} for {plan}");

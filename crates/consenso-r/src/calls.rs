@@ -70,6 +70,7 @@ impl Arguments {
             schema: self.get("schema").map(str::to_owned),
             test: None,
             edges: None,
+            spare: self.get("spare").map(str::to_owned),
         })
     }
 

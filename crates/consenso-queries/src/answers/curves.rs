@@ -157,7 +157,7 @@ impl Reader<'_> {
             let k = point * bins / POINTS;
             let answer = Answer::new(&slice.group, "survival", 0.0).at(round(of_time(k)));
             if k > hazard.len() {
-                let nothing = answer.between(0.0, 1.0, [0.0, 1.0]);
+                let nothing = answer.noise(0.5).between(0.0, 1.0, [0.0, 1.0]);
                 answers.push(Answer { below_noise: true, ..nothing });
                 continue;
             }
@@ -194,7 +194,8 @@ impl Reader<'_> {
         let answer = Answer::new(&slice.group, "restricted mean", 0.0).at(round(horizon));
         let until_known = until.min(hazard.len());
         if until_known < until {
-            let middle = Answer { estimate: 0.5 * (min + horizon), ..answer };
+            let half = 0.5 * (horizon - min);
+            let middle = Answer { estimate: min + half, ..answer }.noise(half);
             return Answer { below_noise: true, ..middle.between(min, horizon, [min, horizon]) };
         }
         // The mean of S over a bin, between its ends.

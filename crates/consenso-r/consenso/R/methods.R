@@ -137,7 +137,11 @@ print.summary.consenso_model <- function(x, digits = max(3L, getOption("digits")
     names(table)[5:6] <- c("low", "high")
     print(table, digits = digits)
     cat("low and high are the ends of intervals at ", level, ", which contain sampling error and noise.\n", sep = "")
-    for (row in which(!is.na(frame$refused))) cat(strwrap(paste0(frame$term[row], ": ", frame$refused[row])), sep = "\n")
+    # Why each is refused, and once what helps.
+    refused <- which(!is.na(frame$refused))
+    for (row in refused) cat(strwrap(paste0(frame$term[row], ": ", sub(", and .*", "", frame$refused[row]))), sep = "\n")
+    advice <- unique(sub(".*?, and ", "", grep(", and ", frame$refused[refused], fixed = TRUE, value = TRUE), perl = TRUE))
+    if (length(advice) > 0) cat(strwrap(paste("of those refused:", advice)), sep = "\n")
     for (test in x$tests) {
       cat(sprintf("Wald test of %s: chi-squared = %.4g on %d degrees of freedom, p = %s\n", test$column, test$statistic, as.integer(test$df), format.pval(test$p, digits = 3)))
     }
