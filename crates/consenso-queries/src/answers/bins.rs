@@ -68,10 +68,10 @@ impl Reader<'_> {
             let counts = measured.estimate(&slice.values);
             for q in wanted(question) {
                 let found = self.quantile(&slice, measured, &counts, q);
-                let value = |k: usize| min + (max - min) * axis.inside(k);
                 let unit = |k: f64| min + (max - min) * (k / counts.len() as f64).clamp(0.0, 1.0);
                 let ([estimate, low, high], noise) = match axis.step {
-                    Some(_) => {
+                    Some(step) => {
+                        let value = |k: usize| min + step * k as f64;
                         let (low, high) = (found.ends[0], found.ends[1] - 1);
                         let ends = [found.bin, low.min(found.bin), high.max(found.bin)].map(value);
                         let off = |(k, p): (usize, &f64)| p * (value(k) - ends[0]).powi(2);
