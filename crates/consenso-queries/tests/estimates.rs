@@ -186,6 +186,7 @@ fn coverage(question: &str, draws: usize) -> BTreeMap<&'static str, Tally> {
 
 /// Intervals promise 95 %, of every sort of answer. What chance does to 2,000 draws is 0.5 % of
 /// them, to 800 of a curve's many answers less.
+#[expect(clippy::print_stdout, reason = "what was found, for whoever asks for it")]
 fn as_promised(questions: &[&str], draws: usize) {
     for question in questions {
         for (what, tally) in coverage(question, draws) {
