@@ -33,6 +33,7 @@ use super::format::{Format, TextEncoding, default_missing};
 /// missing_words = ["n/a"]    # optional: more cells that mean "unknown", in this column only
 /// mean = 44                  # optional public knowledge: mean and standard deviation from elsewhere
 /// sd = 15
+/// step = 1                   # optional public knowledge: values are 17, 18, …
 ///
 /// [[column]]
 /// name = "admitted"
