@@ -95,6 +95,12 @@ def test_questions_about_a_frame():
         consenso.ask(frame, "mean height", epsilon=1.0)
     with pytest.raises(InputError, match="no question"):
         consenso.ask(frame, epsilon=1.0)
+    with pytest.raises(InputError, match="in the frame, and nothing public is said of it"):
+        consenso.ask(frame, "mean age", epsilon=1.0)
+    # A schema has a label, which nobody asks for here; what noise could have made is no number.
+    table = consenso.ask(frame.iloc[:60], "summary", schema={"age": (0, 110)}, epsilon=0.5, seed=1)
+    assert set(table["column"]) == {"age", "ward", "died"} and set(table["question"]) == {"summary"}
+    assert table["below_noise"].any() and (table["estimate"].isna() == table["below_noise"]).all()
     with pytest.raises(InputError, match="belong to a frame"):
         consenso.ask("adult", "mean age", sites=sites)
     with consenso.BudgetAccountant(epsilon=1.0, delta=1e-5, equal_records="people") as budget:
