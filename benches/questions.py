@@ -8,8 +8,8 @@ centre and of simulated times, at two budgets: mean absolute error of
 - OpenDP's Gaussian noise, calibrated by OpenDP to the same (ε, δ), for means and cells,
 - diffprivlib at the same ε (which is pure) for all,
 
-under replacing one record, with how often 95 % intervals of the first cover and what `consenso plan`
-expects of the error. Usage: questions.py CONSENSO REPOSITORY FOLDER [DRAWS]
+under replacing one record, with how often 95 % intervals of the first cover, what `consenso plan`
+expects of the error, and between which it says that this lies. Usage: questions.py CONSENSO REPOSITORY FOLDER [DRAWS]
 """
 
 import csv
@@ -83,6 +83,8 @@ def write(folder, sites, bounds):
     # What is known from elsewhere, in whole years or halves: `consenso plan` turns ranks into the
     # unit of the column with it. Of times an earlier trial of the same design would say as much.
     known = "\nmean = {}\nsd = {}".format(*KNOWN[bounds])
+    # Ages are whole years.
+    known += "" if bounds[0] == 0 else "\nstep = 1"
     shares = "\nshares = [0.3, 0.7]" if bounds[0] == 0 else ""
     column = '[[column]]\nname = "{}"\nkind = "{}"\n{}\n'.format
     (folder / "schema.toml").write_text(
@@ -110,7 +112,7 @@ def study(folder, trust, epsilon):
 
 
 def expected(path, question):
-    """The mean absolute error that `consenso plan` expects of the answers."""
+    """The mean absolute error that `consenso plan` expects of the answers, and its range."""
     kind, *names = question.split()
     columns = {"mean": "column", "quantiles": "column", "survival": "column"}
     table = {"kind": kind}
@@ -125,8 +127,9 @@ def expected(path, question):
     words = "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
     asked = path.with_suffix(".plan.toml")
     asked.write_text(f"{path.read_text()}[[query]]\n{words}\n")
-    found = [e["error"] for q in run(["plan", asked])["queries"] for e in q["expected"]]
-    return float(np.mean(found))
+    found = [e for q in run(["plan", asked])["queries"] for e in q["expected"]]
+    ends = [e.get("range", [e["error"]] * 2) for e in found]
+    return float(np.mean([e["error"] for e in found])), *np.mean(ends, axis=0).tolist()
 
 
 def run(words):
@@ -253,7 +256,7 @@ def main():
                         line["coverage"] = coverage
                         # A normal error's mean size is √(2/π) of its deviation.
                         line["claimed"] = noise * math.sqrt(2 / math.pi)
-                        line["expected"] = expected(path, question)
+                        line["expected"], line["least"], line["most"] = expected(path, question)
                 line |= peers(rows, bounds, question, epsilon, exact, DRAWS)
                 print(json.dumps(line), flush=True)
 

@@ -200,10 +200,20 @@ fn questions(draws: &str, program: Option<&str>) -> bool {
         _ => format!("{:>9}", "–"),
     };
     say(
-        "\nAnswers under noise: mean absolute errors, coverage of 95 % intervals, error that `plan` expects",
+        "\nAnswers under noise: mean absolute errors, coverage of 95 % intervals, error that `plan` expects and its range",
     );
-    let keys =
-        ["epsilon", "masked", "curator", "plain", "opendp", "diffprivlib", "expected", "coverage"];
+    let keys = [
+        "epsilon",
+        "masked",
+        "curator",
+        "plain",
+        "opendp",
+        "diffprivlib",
+        "expected",
+        "least",
+        "most",
+        "coverage",
+    ];
     for line in found.lines() {
         let cells: Vec<String> = keys.iter().map(|k| format!("{k} {}", figure(line, k))).collect();
         let name = line.split('"').skip(3).step_by(4).take(2).collect::<Vec<_>>().join(", ");

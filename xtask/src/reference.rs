@@ -158,6 +158,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "Public knowledge, not taken from these records: the column's standard deviation.",
     ),
     (
+        "ColumnSpec.step",
+        "Public knowledge, not taken from these records: how far apart the column's values are, counted from `min`; 1 for whole years. Quantiles of questions are then such values.",
+    ),
+    (
         "ColumnSpec.transform",
         "Of a label that is a positive number: `\"log\"` has models learn its logarithm. Answers and figures are in the label's own unit; `mean` and `sd` are the logarithm's.",
     ),

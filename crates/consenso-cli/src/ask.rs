@@ -403,7 +403,11 @@ pub(crate) fn expected(experiment: &Experiment) -> Option<(String, Value)> {
                 assumed => format!("   (assuming {assumed})"),
             };
             let width = short(e.half_width);
-            let _ = writeln!(out, "  {group}{} ± {width} {}{assuming}", e.what, e.unit);
+            let q = e.q.map_or_else(String::new, |q| format!(" {} %", (1e4 * q).round() / 1e2));
+            let off = e.range.map_or_else(String::new, |[least, most]| {
+                format!("; off by {} to {} on average", short(least), short(most))
+            });
+            let _ = writeln!(out, "  {group}{}{q} ± {width} {}{off}{assuming}", e.what, e.unit);
         }
     }
     let _ = writeln!(out, "\nreleased:");

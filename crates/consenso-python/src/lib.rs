@@ -432,11 +432,13 @@ struct Task {
     schema: Option<String>,
     test: Option<(String, Vec<u8>)>,
     edges: Option<(String, String)>,
+    #[pyo3(default)]
+    spare: Option<String>,
 }
 
 impl From<Task> for Frames {
-    fn from(Task { file, text, files, schema, test, edges }: Task) -> Self {
-        Self { file, text, files, schema, test, edges }
+    fn from(Task { file, text, files, schema, test, edges, spare }: Task) -> Self {
+        Self { file, text, files, schema, test, edges, spare }
     }
 }
 

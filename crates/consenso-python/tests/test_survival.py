@@ -95,6 +95,12 @@ def test_questions_about_a_frame():
         consenso.ask(frame, "mean height", epsilon=1.0)
     with pytest.raises(InputError, match="no question"):
         consenso.ask(frame, epsilon=1.0)
+    with pytest.raises(InputError, match="in the frame, and nothing public is said of it"):
+        consenso.ask(frame, "mean age", epsilon=1.0)
+    # A schema has a label, which nobody asks for here; what noise could have made is no number.
+    table = consenso.ask(frame.iloc[:60], "summary", schema={"age": (0, 110)}, epsilon=0.5, seed=1)
+    assert set(table["column"]) == {"age", "ward", "died"} and set(table["question"]) == {"summary"}
+    assert table["below_noise"].any() and (table["estimate"].isna() == table["below_noise"]).all()
     with pytest.raises(InputError, match="belong to a frame"):
         consenso.ask("adult", "mean age", sites=sites)
     with consenso.BudgetAccountant(epsilon=1.0, delta=1e-5, equal_records="people") as budget:
@@ -102,6 +108,25 @@ def test_questions_about_a_frame():
         with pytest.raises(consenso.BudgetSpent):
             consenso.ask(frame, "mean age", sites=sites, schema={"age": (0, 110)}, epsilon=0.9)
     assert 0 < budget.spent[0] < 1.0
+
+
+def test_questions_survive_sites_that_die_and_whole_numbers_stay_whole():
+    X, _, _, sites = records()
+    whole = {"age": {"min": 0, "max": 110, "step": 1}}
+    frame = X.assign(age=X["age"].round())
+
+    def noise(**drop_outs):
+        asked = consenso.ask(frame, "mean age", sites=sites, schema=whole, epsilon=2.0, seed=1, exchange="masked", **drop_outs)
+        return asked["noise"].iloc[0]
+
+    # The budget pays for a second try, of fewer sites.
+    assert noise(drop_outs=1) > 1.4 * noise()
+    with pytest.raises(InputError, match="masked"):
+        consenso.ask(frame, "mean age", sites=sites, schema=whole, epsilon=2.0, drop_outs=1)
+    quartiles = consenso.ask(frame, "quantiles age", sites=sites, schema=whole, epsilon=2.0)
+    assert (quartiles["estimate"] % 1 == 0).all() and (quartiles["noise"] > 0).all()
+    with pytest.raises(InputError, match="step"):
+        consenso.ask(frame, "quantiles age", sites=sites, schema={"age": {"min": 0, "max": 110, "step": 7}}, epsilon=2.0)
 
 
 def test_a_card_has_claim_columns_and_coefficients():

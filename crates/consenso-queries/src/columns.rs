@@ -40,6 +40,8 @@ pub struct ColumnInfo {
     pub mean: Option<f64>,
     /// Its standard deviation, where the schema knows it from elsewhere.
     pub sd: Option<f64>,
+    /// How far apart its values are, counted from the smallest, where the schema knows it.
+    pub step: Option<f64>,
     /// The shares of its categories, where the schema knows them from elsewhere.
     pub shares: Option<Vec<f64>>,
     place: Place,
@@ -83,6 +85,8 @@ impl Columns {
                 missing: missing(column),
                 mean: column.known.mean.filter(|_| !column.log),
                 sd: column.known.sd.filter(|_| !column.log),
+                // A date is a whole day.
+                step: column.known.step.or(column.date.is_some().then_some(1.0)),
                 shares: column.known.shares.clone().or_else(|| column.known.prevalence.clone()),
                 place,
                 log: column.log,

@@ -13,6 +13,8 @@ pub(crate) struct Axis {
     pub(crate) labels: Vec<String>,
     /// Where a number is cut, as parts of its range; empty for categories.
     edges: Vec<f64>,
+    /// How far apart the values are that a number can have, where every cell holds one of them.
+    pub(crate) step: Option<f64>,
     /// The expected share of every cell, where the schema knows it.
     pub(crate) shares: Option<Vec<f64>>,
 }
@@ -23,7 +25,14 @@ impl Axis {
         let info = columns.get(column);
         let ColumnKind::Levels(levels) = &info.kind else { return None };
         let (labels, shares) = (levels.clone(), info.shares.clone());
-        Some(Self { column, name: info.name.clone(), labels, edges: Vec::new(), shares })
+        Some(Self {
+            column,
+            name: info.name.clone(),
+            labels,
+            edges: Vec::new(),
+            step: None,
+            shares,
+        })
     }
 
     /// A number's range cut at these points in its own unit; `None` for categories.
@@ -39,7 +48,30 @@ impl Axis {
         };
         let labels = ends.windows(2).enumerate().map(label).collect();
         let edges = cuts.iter().map(|c| (c - min) / (max - min)).collect();
-        Some(Self { column, name: info.name.clone(), labels, edges, shares: None })
+        Some(Self { column, name: info.name.clone(), labels, edges, step: None, shares: None })
+    }
+
+    /// One cell for every value that a number can have, where the schema says how far apart these
+    /// are and there are at most so many.
+    pub(crate) fn values(columns: &Columns, column: usize, most: usize) -> Option<Self> {
+        let info = columns.get(column);
+        let (ColumnKind::Number { min, max }, Some(step)) = (&info.kind, info.step) else {
+            return None;
+        };
+        let steps = libm::round((max - min) / step);
+        if !(steps >= 1.0 && steps < most as f64) {
+            return None;
+        }
+        let cuts: Vec<f64> = (0..steps as usize).map(|k| min + (k as f64 + 0.5) * step).collect();
+        Some(Self { step: Some(step), ..Self::cut(columns, column, &cuts)? })
+    }
+
+    /// A point of every cell of a number, as part of its range: its only value, or its middle.
+    pub(crate) fn inside(&self, cell: usize) -> f64 {
+        match self.step {
+            Some(_) => cell as f64 / (self.cells() - 1) as f64,
+            None => (cell as f64 + 0.5) / self.cells() as f64,
+        }
     }
 
     /// A number's range in equal parts.
@@ -54,7 +86,7 @@ impl Axis {
         self.labels.len()
     }
 
-    fn cell(&self, value: f64) -> usize {
+    pub(crate) fn cell(&self, value: f64) -> usize {
         if self.edges.is_empty() {
             return (value as usize).min(self.labels.len() - 1);
         }

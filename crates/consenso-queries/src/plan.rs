@@ -606,16 +606,15 @@ impl Asked<'_> {
             other.kind == QuestionKind::Quantiles
                 && (&other.column, &other.by) == (&self.question.column, &self.question.by)
         };
-        let fine = self.fine(column, &outer, by_site);
+        let axis = self.fine(column, &outer, by_site);
         let together = self.question.cuts.is_empty()
             && shown > 0
-            && fine.is_multiple_of(shown)
+            && (axis.step.is_some() || axis.cells().is_multiple_of(shown))
             && self.plan.questions.iter().any(same);
         if together {
-            let axis = Axis::equal(&self.plan.columns, column, fine).expect("a number");
-            let each = fine / shown;
-            let bar = |k: usize| (0..fine).map(|i| f64::from(u8::from(i / each == k))).collect();
-            return Ok(self.bins(axis, outer, by_site, (0..shown).map(bar).collect()));
+            let bars = Axis::equal(&self.plan.columns, column, shown).expect("a number");
+            let all = (0..shown).map(|bar| answers::of_bar(&axis, &bars, bar)).collect();
+            return Ok(self.bins(axis, outer, by_site, all));
         }
         outer.push(self.cut(column)?);
         self.cells(outer, by_site)
@@ -651,21 +650,23 @@ impl Asked<'_> {
         if let Some(wrong) = self.question.q.iter().find(|q| !(**q > 0.0 && **q < 1.0)) {
             return self.fail("q", format!("{wrong} must lie between 0 and 1"));
         }
-        let fine = self.fine(column, &outer, by_site);
-        let axis = Axis::equal(&self.plan.columns, column, fine).expect("a number");
+        let axis = self.fine(column, &outer, by_site);
         // Where a quantile lies is not known: any of the prefix sums may be asked for.
+        let fine = axis.cells();
         let prefix = |k: usize| (0..fine).map(|i| f64::from(u8::from(i < k))).collect();
-        let each = fine / 32;
+        let each = (fine / 32).max(1);
         let functionals = (each..fine).step_by(each).map(prefix).collect();
         Ok(self.bins(axis, outer, by_site, functionals))
     }
 
-    /// In how many bins to count a number: more of them show more, and need a little more noise.
-    /// Public numbers decide, or bins that were counted before.
-    fn fine(&self, column: usize, outer: &[Axis], by_site: bool) -> usize {
+    /// The bins to count a number in: one for every value where these are few and public. Else more
+    /// bins show more, and need a little more noise: public numbers decide how many there are, or
+    /// bins that were counted before.
+    fn fine(&self, column: usize, outer: &[Axis], by_site: bool) -> Axis {
+        let equal = |bins: usize| Axis::equal(&self.plan.columns, column, bins).expect("a number");
         let known = &self.request.known;
         let before = |bins: &usize| {
-            let axis = Axis::equal(&self.plan.columns, column, *bins).expect("a number");
+            let axis = equal(*bins);
             let measured = Box::new(Measured::new(Strategy::Flat, 1));
             let content = Content::Bins { axis, measured, functionals: Vec::new() };
             let key = Part::new(outer.to_vec(), content, by_site).key();
@@ -673,17 +674,22 @@ impl Asked<'_> {
         };
         let asked_before = FINE.into_iter().rev().find(|bins| !known.is_empty() && before(bins));
         if let Some(bins) = asked_before {
-            return bins;
+            return equal(bins);
+        }
+        let sites = self.plan.sites.len().max(1);
+        let groups: usize = outer.iter().map(Axis::cells).product();
+        let blocks = groups * if by_site && self.plan.blocks { sites } else { 1 };
+        let most = FINE[FINE.len() - 1].min(USUAL.max(ROOM / blocks.max(1)));
+        if let Some(axis) = Axis::values(&self.plan.columns, column, most) {
+            return axis;
         }
         let info = self.plan.columns.get(column);
         let (Some(sigma), ColumnKind::Number { min, max }) = (self.request.about, &info.kind)
         else {
-            return USUAL;
+            return equal(USUAL);
         };
         let weight = |q: &Question| q.weight.unwrap_or(1.0).max(0.0);
         let share = weight(self.question) / self.plan.questions.iter().map(weight).sum::<f64>();
-        let sites = self.plan.sites.len().max(1);
-        let groups: usize = outer.iter().map(Axis::cells).product();
         let each = self.plan.records() / (groups * if by_site { sites } else { 1 }) as f64;
         let sigma =
             if by_site && !self.plan.blocks { sigma / (sites as f64).sqrt() } else { sigma };
@@ -694,12 +700,8 @@ impl Asked<'_> {
             let noise = sigma * moved * strategy::rank_noise(bins) / share.sqrt() / density;
             noise * noise + ((max - min) / bins as f64).powi(2) / 6.0
         };
-        let blocks = groups * if by_site && self.plan.blocks { sites } else { 1 };
-        let room = |bins: &usize| *bins <= USUAL || bins * blocks <= ROOM;
-        FINE.into_iter()
-            .filter(room)
-            .min_by(|a, b| error(*a).total_cmp(&error(*b)))
-            .unwrap_or(USUAL)
+        let fits = FINE.into_iter().filter(|bins| *bins <= most);
+        equal(fits.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(USUAL))
     }
 
     fn crosstab(&mut self) -> Result<Route, QuestionError> {

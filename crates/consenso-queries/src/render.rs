@@ -25,9 +25,15 @@ fn digits(x: f64, width: f64) -> String {
     }
 }
 
+/// How wide the interval is that decides about digits: quantiles of whole numbers are whole.
+fn width(a: &Answer) -> f64 {
+    let whole = [a.estimate, a.low, a.high].iter().all(|x| *x == libm::round(*x));
+    if whole && a.what == "quantile" { 0.0 } else { a.high - a.low }
+}
+
 /// The estimate as it may be shown: never a number that noise alone could have made.
 fn estimate(a: &Answer) -> String {
-    if a.below_noise { "below noise".into() } else { digits(a.estimate, a.high - a.low) }
+    if a.below_noise { "below noise".into() } else { digits(a.estimate, width(a)) }
 }
 
 /// The estimate with half of its interval's width, in a unit of so many to one.
@@ -43,7 +49,7 @@ fn give_or_take(a: &Answer, unit: f64) -> String {
 }
 
 fn interval(a: &Answer) -> String {
-    let width = a.high - a.low;
+    let width = width(a);
     if a.low == a.high && a.noise == 0.0 {
         return "exact".into();
     }

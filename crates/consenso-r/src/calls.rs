@@ -70,6 +70,7 @@ impl Arguments {
             schema: self.get("schema").map(str::to_owned),
             test: None,
             edges: None,
+            spare: self.get("spare").map(str::to_owned),
         })
     }
 
@@ -207,8 +208,9 @@ fn predict(arguments: &Arguments) -> Result<Value, CallError> {
         given: policy.to_owned(),
         must: "\"error\", \"ignore\" or \"other\"",
     })?;
-    let (model, text) = (arguments.text("model")?, arguments.text("text")?);
-    Ok(frames::predict(model, "newdata", text.as_bytes(), arguments.get("site"), unknown, None)?)
+    let (model, text) = (arguments.text("model")?, arguments.text("text")?.as_bytes());
+    let level = arguments.optional("interval", "a number between 0 and 1")?;
+    Ok(frames::predict(model, "newdata", text, arguments.get("site"), unknown, level)?)
 }
 
 /// The survival curve of a record, each `at:COLUMN` being the value of a column.

@@ -15,7 +15,7 @@ use consenso_engine::experiment::{
 use consenso_engine::model::{Model, ModelError, Prediction};
 use consenso_engine::privacy::Claim;
 use consenso_engine::problem::scores;
-use consenso_engine::queries::{Answered, Question, QuestionError};
+use consenso_engine::queries::{Answered, Columns, Question, QuestionError, QuestionKind};
 use consenso_engine::study::{Fitted, Noise};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -35,6 +35,8 @@ pub struct Frames {
     pub test: Option<(String, Vec<u8>)>,
     /// The edges of a graph in a file: its name and its text.
     pub edges: Option<(String, String)>,
+    /// A column that is there because a schema has a label, and that nobody means by "all columns".
+    pub spare: Option<String>,
 }
 
 /// Why frames cannot be used.
@@ -67,7 +69,7 @@ impl Frames {
     /// # Errors
     /// What is wrong with the experiment, the schema or the records.
     pub fn inputs(self, entropy: Option<[u8; 32]>) -> Result<Inputs, FileError> {
-        let Self { file, text, files, schema, test, edges } = self;
+        let Self { file, text, files, schema, test, edges, spare: _ } = self;
         let spec = ExperimentSpec::from_toml(&text, &file)?;
         let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
         Ok(Inputs { file, text, spec, source, edges, entropy })
@@ -106,6 +108,7 @@ impl Frames {
             AskNoise::Seed(seed) => (Some(seed), None),
             AskNoise::Entropy(bytes) => (None, Some(bytes)),
         };
+        let spare = self.spare.take();
         let mut inputs = self.inputs(entropy)?;
         inputs.spec.seed = seed.unwrap_or(inputs.spec.seed);
         if !questions.is_empty() {
@@ -113,15 +116,35 @@ impl Frames {
             inputs.spec.query =
                 asked.map(|(k, q)| Question::from_phrase(q, k)).collect::<Result<_, _>>()?;
         }
+        let phrases: Vec<String> = inputs.spec.query.iter().map(Question::phrase).collect();
+        let in_words = |mut answers: Vec<Answered>| {
+            answers.iter_mut().zip(&phrases).for_each(|(a, asked)| a.question.clone_from(asked));
+            answers
+        };
+        if let (Some(spare), Source::Data(data)) = (spare, &inputs.source) {
+            name_all_but(&spare, &data.schema, &mut inputs.spec.query);
+        }
         inputs.spec = inputs.spec.questions_alone().ok_or(FrameError::Unanswered)?;
         let experiment = match Experiment::check_asking(inputs, &[])? {
-            Asking::Known(answers) => return Ok(answered(&answers, None)),
+            Asking::Known(answers) => return Ok(answered(&in_words(answers), None)),
             Asking::ToAsk(experiment) => experiment,
         };
         charge(&experiment).map_err(RunError::Caller)?;
         let finished = experiment::run(&experiment, observer)?;
         let (_, answers) = experiment.answered(&finished).ok_or(FrameError::Unanswered)?;
-        Ok(answered(&answers, Some(&experiment)))
+        Ok(answered(&in_words(answers), Some(&experiment)))
+    }
+}
+
+/// Names the columns of a summary of all columns, which this one is not among.
+fn name_all_but(spare: &str, schema: &Schema, questions: &mut [Question]) {
+    let all = Columns::of(schema);
+    for question in questions {
+        if question.kind == QuestionKind::Summary && question.columns.is_empty() {
+            let names = all.all().iter().map(|column| &column.name);
+            let meant = names.filter(|name| *name != spare && Some(*name) != question.by.as_ref());
+            question.columns = meant.cloned().collect();
+        }
     }
 }
 

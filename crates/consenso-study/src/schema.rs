@@ -28,7 +28,7 @@ const KEYS: [&str; 9] = [
 ];
 
 /// The keys of a column, in the order they are written.
-const COLUMN_KEYS: [&str; 18] = [
+const COLUMN_KEYS: [&str; 19] = [
     "name",
     "kind",
     "format",
@@ -42,6 +42,7 @@ const COLUMN_KEYS: [&str; 18] = [
     "shares",
     "mean",
     "sd",
+    "step",
     "transform",
     "records",
     "indicator",

@@ -631,9 +631,13 @@ impl Drafter<'_> {
         }
         if let (Kind::Numeric { min, max }, None) = (&column.kind, &column.date) {
             let (low, high) = suggested(name, *min, *max);
+            let whole = match cells.whole() && high - low < 2000.0 {
+                true => " If they can be whole numbers only: step = 1.",
+                false => "",
+            };
             self.comment(
                 name,
-                &format!("min and max are those of the records. Replace them by what is public: perhaps {low} to {high}?"),
+                &format!("min and max are those of the records. Replace them by what is public: perhaps {low} to {high}?{whole}"),
             );
         }
         let words: u64 =

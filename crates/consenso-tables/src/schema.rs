@@ -33,6 +33,7 @@ use super::format::{Format, TextEncoding, default_missing};
 /// missing_words = ["n/a"]    # optional: more cells that mean "unknown", in this column only
 /// mean = 44                  # optional public knowledge: mean and standard deviation from elsewhere
 /// sd = 15
+/// step = 1                   # optional public knowledge: values are 17, 18, …
 ///
 /// [[column]]
 /// name = "admitted"
@@ -174,6 +175,8 @@ pub struct PublicKnowledge {
     pub mean: Option<f64>,
     /// Its standard deviation.
     pub sd: Option<f64>,
+    /// How far apart its values are, counted from the lowest: 1 for whole years.
+    pub step: Option<f64>,
     /// The share of each class of the label, in the order of [`Label::Classes`].
     pub prevalence: Option<Vec<f64>>,
     /// The share of each category, in the order of their codes.
@@ -289,6 +292,8 @@ struct ColumnSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     transform: Option<Transform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     records: Option<u32>,
@@ -403,6 +408,7 @@ impl ColumnSpec {
             shares: None,
             mean: None,
             sd: None,
+            step: None,
             transform: None,
             records: None,
             indicator: None,
@@ -434,6 +440,7 @@ impl ColumnSpec {
             ("shares", self.shares.is_some(), category, false),
             ("mean", self.mean.is_some(), number || date || regression, false),
             ("sd", self.sd.is_some(), number || date || regression, false),
+            ("step", self.step.is_some(), number || regression, false),
             ("transform", self.transform.is_some(), regression, false),
             ("records", self.records.is_some(), self.kind == KindName::Person, true),
             ("missing", self.missing.is_some(), feature, false),
@@ -529,8 +536,12 @@ impl ColumnCheck<'_> {
     /// The kind with what it declares, and what is known of its values.
     fn kind(&self) -> Result<(Kind, PublicKnowledge), SchemaError> {
         let spec = self.spec;
-        let mut known =
-            PublicKnowledge { mean: spec.mean, sd: spec.sd, prevalence: None, shares: None };
+        let mut known = PublicKnowledge {
+            mean: spec.mean,
+            sd: spec.sd,
+            step: spec.step,
+            ..PublicKnowledge::default()
+        };
         let kind = match spec.kind {
             KindName::Site => Kind::Site,
             KindName::Ignored => Kind::Ignored,
@@ -610,6 +621,17 @@ impl ColumnCheck<'_> {
             None => (min, max),
         };
         check_known(known, least, most, |key, problem| self.wrong(key, problem))?;
+        if let Some(step) = known.step {
+            let steps = (max - min) / step;
+            if !(steps >= 1.0 && (steps - libm::round(steps)).abs() < 1e-6) {
+                let problem = format!(
+                    "= {step} must be positive, and `max` so many steps above `min`: values are \
+                     {min}, {}, …",
+                    min + step
+                );
+                return Err(self.wrong("step", problem));
+            }
+        }
         Ok(match self.spec.is_regression() {
             true => Kind::Label(Label::Range { min, max }),
             false => Kind::Numeric { min, max },
@@ -963,6 +985,7 @@ impl From<Column> for ColumnSpec {
             origin,
             mean: known.mean,
             sd: known.sd,
+            step: known.step,
             transform: log.then_some(Transform::Log),
             indicator: (indicator && !implied).then_some(true),
             missing_words: (!missing_words.is_empty()).then_some(missing_words),

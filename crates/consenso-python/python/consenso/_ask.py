@@ -32,6 +32,7 @@ def ask(
     accountant: Optional[BudgetAccountant] = None,
     exchange: Optional[str] = None,
     colluders: Optional[int] = None,
+    drop_outs: Optional[int] = None,
     sampling: bool = False,
     entropy: str = "seed",
     seed: Optional[int] = None,
@@ -64,6 +65,8 @@ def ask(
         How sites exchange their sums.
     colluders : int, optional
         How many sites may pool what they know, where noise is shared.
+    drop_outs : int, optional
+        How many sites may die without ending it, with ``exchange="masked"``: the budget pays for as many further tries.
     sampling : bool
         Whether intervals are also about what the records were drawn from.
     entropy : {"seed", "os"}
@@ -81,8 +84,8 @@ def ask(
     Returns
     -------
     pandas.DataFrame or dict
-        One row per answer: question, kind, group, what, level, q, at, estimate, low, high, noise, below_noise. What the
-        questions cost is in ``frame.attrs["epsilon"]``.
+        One row per answer: question, kind, group, what, column, level, q, at, estimate, low, high, noise, below_noise. An estimate that
+        noise alone could have made is missing; its interval says what is known. What the questions cost is in ``frame.attrs["epsilon"]``.
 
     Raises
     ------
@@ -90,13 +93,14 @@ def ask(
         A question that cannot be answered, or a budget that does not pay for it.
     """
     if is_frame(study):
-        options = {"exchange": exchange, "colluders": colluders, "sampling": bool(sampling)}
+        options = {"exchange": exchange, "colluders": colluders, "drop_outs": drop_outs, "sampling": bool(sampling)}
         found = _ask_frame(study, questions, epsilon, 1e-6 if delta is None else delta, schema, sites, options, seed, accountant)
         return _framed(found) if frame else found
     if any(given is not None for given in (delta, schema, sites, accountant)):
         raise InputError("delta, schema, sites and accountant belong to a frame: a file has its own")
     words: list[Union[str, "os.PathLike[str]"]] = ["ask", study, *questions, "--entropy", entropy]
-    for name, value in (("epsilon", epsilon), ("exchange", exchange), ("colluders", colluders), ("seed", seed), ("out", out)):
+    given = {"epsilon": epsilon, "exchange": exchange, "colluders": colluders, "drop-outs": drop_outs, "seed": seed, "out": out}
+    for name, value in given.items():
         if value is not None:
             words += [f"--{name}", str(value)]
     words += ["--sampling"] if sampling else []
@@ -106,7 +110,7 @@ def ask(
     return _framed(found) if frame else found
 
 
-_ORDER = ("question", "kind", "group", "what", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
+_ORDER = ("question", "kind", "group", "what", "column", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
 
 
 def _framed(found: dict[str, Any]) -> Any:
@@ -120,6 +124,8 @@ def _framed(found: dict[str, Any]) -> Any:
     ]
     result = pandas.DataFrame(rows)
     # As they are read, whatever order a file has them in.
+    # What noise alone could have made is no number.
+    result.loc[result["below_noise"].astype(bool), "estimate"] = np.nan
     result = result[sorted(result.columns, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))]
     result.attrs["epsilon"] = found.get("epsilon")
     if found.get("claim"):
@@ -146,11 +152,14 @@ def _ask_frame(
         raise InputError("the frame has no records")
     public = _public(frame, schema, epsilon is not None)
     columns = [c for c in frame.columns if c.name in public]
+    unsaid = [name for name in frame.names if name not in public]
+    spare = None
     if public.find("label") is None:
         # A schema has one label: where nobody names one, a column that nobody asks about is it.
         name = "label"
         while name in frame.names:
             name += "_"
+        spare = name
         columns.append(Column(name, "text", ["a"] * frame.rows))
         public.columns.append({"name": name, "kind": "label", "classes": ["a", "b"]})
     data: dict[str, Any] = {"path": "*.csv", "schema": "schema.toml", "agents": 1}
@@ -172,13 +181,23 @@ def _ask_frame(
     table["questions"] = {key: value for key, value in options.items() if value is not None}
     if epsilon is not None:
         table["privacy"] = {"epsilon": float(epsilon), "delta": float(delta)}
-    task = {"file": "ask", "text": _dumps(table), "files": [("records.csv", text)], "schema": public.to_toml(), "test": None, "edges": None}
+    task: dict[str, Any] = {"file": "ask", "text": _dumps(table), "files": [("records.csv", text)], "schema": public.to_toml()}
+    task.update({"test": None, "edges": None, "spare": spare})
     charge = None
     if epsilon is not None:
         lines = text.split(b"\n")[1:-1]
         charge = charger(accountants(accountant), "ask", lambda: max(Counter(lines).values()))
     with progress_of(None, "ask") or nullcontext() as progress:
-        found: dict[str, Any] = json.loads(_core.ask(task, list(questions), seed, progress, charge))
+        try:
+            found: dict[str, Any] = json.loads(_core.ask(task, list(questions), seed, progress, charge))
+        except InputError as error:
+            named = [name for name in unsaid if f'is called "{name}"' in str(error)]
+            if not named:
+                raise
+            raise InputError(
+                f'column "{named[0]}" is in the frame, and nothing public is said of it: schema={{"{named[0]}": (lowest, highest)}} of a number, '
+                f'{{"{named[0]}": ["one", "another", …]}} of categories, or a category dtype'
+            ) from None
     claim = found.get("claim")
     found["epsilon"] = None if claim is None else {"claim": claim["epsilon"], "delta": claim["delta"], "seeded": seed is not None}
     return found

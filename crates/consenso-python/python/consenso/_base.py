@@ -22,6 +22,7 @@ from ._budget import BudgetAccountant, accountants, charger, marked, most_equal,
 from ._card import Card
 from ._claim import Claim
 from ._core import ConsensoError, InputError
+from ._experiments import FitRecord
 from ._framed import Framed
 from ._frames import text_of
 from ._inference import Summary
@@ -281,7 +282,7 @@ class Decentralized(Framed, BaseEstimator):
 
     def _note(self, answer: Mapping[str, Any], names: list[str]) -> None:
         # What may be shared, and what is as private as the records.
-        self.record_ = answer["shareable"] or answer["record"]
+        self.record_ = FitRecord(answer["shareable"] or answer["record"])
         self.private_record_ = answer["record"]
         self.claim_ = None if answer["claim"] is None else Claim.of(answer["claim"])
         self.sites_ = np.array(names)

@@ -95,7 +95,7 @@ class LogisticRegression(Classifier):
         The model of every site.
     claim_ : Claim or None
         What is claimed about privacy.
-    record_ : dict
+    record_ : dict, with to_pandas()
         What happened. Under a budget and noise of the operating system it holds only what may be shared.
     private_record_ : dict
         ``record_`` and what is as private as the records: seconds, warnings and, without a budget, objective and optimum. Where ``record_``

@@ -245,6 +245,21 @@ def _value(value: Any) -> str:
     return repr(number)
 
 
+class FitRecord(dict[str, Any]):
+    """The record of a fit: the dict that a record's JSON is, and a frame of it."""
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Rounds, budget and metrics as a pandas frame."""
+        return Record(self).to_pandas()
+
+    def to_polars(self) -> Any:
+        """Rounds, budget and metrics as a polars frame."""
+        return Record(self).to_polars()
+
+    def _repr_html_(self) -> str:
+        return str(self.to_pandas().dropna(axis=1, how="all").to_html(index=False))
+
+
 class Record:
     """Everything that happened in an experiment.
 

@@ -128,7 +128,7 @@ class Framed:
             what = "text" if column.kind == "text" else "categories by categorical_features"
             raise InputError(
                 f'column "{name}" holds {what}, and its categories must be public: give bounds={{"{name}": ["one", "another", …]}} with all that may '
-                f'occur, or a category dtype, X["{name}"].astype(pandas.CategoricalDtype(["one", "another", …])), or schema=… (consenso.Schema.draft(X) '
+                f'occur, or a category dtype, X["{name}"].astype(pandas.CategoricalDtype(["one", "another", …])) (of polars: polars.Enum), or schema=… (consenso.Schema.draft(X) '
                 "drafts one to review)"
             )
         return {"name": name, "kind": "categorical", "categories": sorted({text_of(v) for v in column.values if v is not None})}

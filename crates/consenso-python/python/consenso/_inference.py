@@ -29,14 +29,15 @@ class Summary(str):
         """Estimates with standard errors, intervals and p-values."""
         level = f"{100 * found['level']:g} %"
         lines, rows = [f"{'feature':<24}{'estimate':>12}{'std. error':>12}{'p':>10}   {level} interval"], []
+        advice = dict.fromkeys(said[1] for one in found["coefficients"] if len(said := str(one.get("refused") or "").split(", and ", 1)) > 1)
         for one in found["coefficients"]:
             rows.append({key: one.get(key) for key in ("feature", "estimate", "std_error", "low", "high", "p", "refused")})
             if one.get("refused"):
-                lines.append(f"{one['feature']:<24}{one['refused']}")
+                lines.append(f"{one['feature']:<24}{one['refused'].split(', and ', 1)[0]}")
                 continue
             ends = f"{one['low']:+.4g} to {one['high']:+.4g}"
             lines.append(f"{one['feature']:<24}{one['estimate']:>+12.4g}{one['std_error']:>12.4g}{one['p']:>10.3g}   {ends}")
-        return cls._made(lines + found.get("notes", []), rows)
+        return cls._made([*lines, *(f"of those refused: {text}" for text in advice), *found.get("notes", [])], rows)
 
     @classmethod
     def of_weights(

@@ -175,6 +175,19 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
     if question.kind != QuestionKind::Share && question.kind != QuestionKind::Summary {
         return vec![Expected::of(what, None, noise, "records in each cell", "")];
     }
+    // Of groups whose size is noised, too: the variance of x − p·Σ is 1 − 2p + L·p² of a cell's, for
+    // one of L levels. Shares of all levels are expected to be equal where nobody knows better.
+    let noise = match (question.by.as_deref(), plan.parts[part].outer.last()) {
+        (Some(by), Some(axis)) if by != "site" => {
+            let levels = axis.cells() as f64;
+            let squares = axis
+                .shares
+                .as_ref()
+                .map_or(1.0 / levels, |all| all.iter().map(|share| share * share).sum());
+            sigma * (1.0 - 2.0 / levels + squares).max(0.0).sqrt()
+        }
+        _ => noise,
+    };
     let one = |(group, records, assumed): (Option<String>, f64, bool)| {
         Expected::of("share", group, noise / records, "of the records", assumption(assumed))
     };

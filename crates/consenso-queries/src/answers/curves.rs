@@ -37,15 +37,20 @@ impl Times {
 
     /// The cumulative hazard after every bin, up to the first in which as few are at risk as noise
     /// could be.
-    fn hazard(&self, least: f64) -> Vec<f64> {
+    ///
+    /// The noise of d is part of that of e. To second order E\[d̂/ê\] = d/e − Cov(d̂, ê)/e² +
+    /// d·Var(ê)/e³: over a hundred bins this adds up, so it is taken off; `noise` has both of every
+    /// bin.
+    fn hazard(&self, least: f64, noise: &[[f64; 2]]) -> Vec<f64> {
         let mut sum = 0.0;
         let enough = |e: &f64| *e > least.max(0.5);
         let bins = self.exposed.iter().zip(&self.events).take_while(|(e, _)| enough(e));
-        bins.map(|(e, d)| {
-            sum += d / e;
-            sum
-        })
-        .collect()
+        bins.zip(noise)
+            .map(|((e, d), [covariance, variance])| {
+                sum += d / e + (covariance - d * variance / e) / (e * e);
+                sum
+            })
+            .collect()
     }
 
     /// How Σ_m w_m·(d_m/e_m) moves with every event and every censored record, by bin.
@@ -74,6 +79,19 @@ fn variance(measured: &Measured, sigma: f64, gradient: &[Vec<f64>; 2]) -> f64 {
     sigma * sigma * gradient.iter().map(|g| measured.variance(g)).sum::<f64>()
 }
 
+/// Cov(d̂, ê) and Var(ê) of every bin over σ²: d is of events, e of events and censored records from
+/// the bin on, with half of those that are censored in it.
+fn noise_of_hazard(measured: &Measured, bins: usize) -> Vec<[f64; 2]> {
+    let of_bin = |k: usize| {
+        let unit: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i == k))).collect();
+        let mut from: Vec<f64> = (0..bins).map(|i| f64::from(u8::from(i >= k))).collect();
+        let (covariance, of_events) = (measured.covariance(&unit, &from), measured.variance(&from));
+        from[k] = 0.5;
+        [covariance, of_events + measured.variance(&from)]
+    };
+    (0..bins).map(of_bin).collect()
+}
+
 /// The halves of a group: the records of the first category, and of the second.
 fn halves(measured: &Measured, slice: &Slice) -> [Vec<f64>; 2] {
     let (first, second) = slice.values.split_at(slice.values.len() / 2);
@@ -88,10 +106,13 @@ impl Reader<'_> {
         let until = (((horizon - min) / width).round() as usize).clamp(1, bins);
         let slices = self.slices(question, part);
         let all = measured.prefix_variance(bins, 0.0);
+        let noise = noise_of_hazard(measured, bins);
         let curve = |slice: &Slice| {
             let [censored, events] = halves(measured, slice);
             let times = Times::new(events, &censored);
-            let hazard = times.hazard(2.0 * self.z * slice.sigma * (2.0 * all).sqrt());
+            let square = slice.sigma * slice.sigma;
+            let noise: Vec<[f64; 2]> = noise.iter().map(|both| both.map(|v| square * v)).collect();
+            let hazard = times.hazard(2.0 * self.z * slice.sigma * (2.0 * all).sqrt(), &noise);
             (times, hazard)
         };
         let curves: Vec<_> = slices.iter().map(curve).collect();
@@ -136,7 +157,7 @@ impl Reader<'_> {
             let k = point * bins / POINTS;
             let answer = Answer::new(&slice.group, "survival", 0.0).at(round(of_time(k)));
             if k > hazard.len() {
-                let nothing = answer.between(0.0, 1.0, [0.0, 1.0]);
+                let nothing = answer.noise(0.5).between(0.0, 1.0, [0.0, 1.0]);
                 answers.push(Answer { below_noise: true, ..nothing });
                 continue;
             }
@@ -173,7 +194,8 @@ impl Reader<'_> {
         let answer = Answer::new(&slice.group, "restricted mean", 0.0).at(round(horizon));
         let until_known = until.min(hazard.len());
         if until_known < until {
-            let middle = Answer { estimate: 0.5 * (min + horizon), ..answer };
+            let half = 0.5 * (horizon - min);
+            let middle = Answer { estimate: min + half, ..answer }.noise(half);
             return Answer { below_noise: true, ..middle.between(min, horizon, [min, horizon]) };
         }
         // The mean of S over a bin, between its ends.
@@ -216,15 +238,16 @@ impl Reader<'_> {
             let half = self.z * (noise + sampling).sqrt();
             let answer = Answer::new(&slice.group, "auc", auc).noise(noise.sqrt());
             if below {
-                let nothing = answer.between(0.0, 1.0, [0.0, 1.0]);
+                let nothing = answer.noise(0.5).between(0.0, 1.0, [0.0, 1.0]);
                 answers.push(Answer { below_noise: true, ..nothing });
                 continue;
             }
             answers.push(answer.between(auc - half, auc + half, [0.0, 1.0]));
             for (class, what) in [(0, "false positive rate"), (1, "true positive rate")] {
+                let falling = not_increasing(&both[class]);
                 for point in 1..POINTS {
                     let k = point * bins / POINTS;
-                    let answer = self.rate(&slice, measured, &both[class], k, what);
+                    let answer = self.rate(&slice, measured, (&both[class], falling[k]), k, what);
                     answers.push(answer.at(round(min + (max - min) * k as f64 / bins as f64)));
                 }
             }
@@ -232,12 +255,13 @@ impl Reader<'_> {
         answers
     }
 
-    /// The share of one class with a score above the lower end of bin k.
+    /// The share of one class with a score above the lower end of bin k, and how many these are where
+    /// a higher threshold never has more.
     fn rate(
         &self,
         slice: &Slice,
         measured: &Measured,
-        counts: &[f64],
+        (counts, shown): (&[f64], f64),
         k: usize,
         what: &'static str,
     ) -> Answer {
@@ -258,8 +282,22 @@ impl Reader<'_> {
             .sqrt()
             / all;
         let [low, high] = super::fieller(above, all, variances, self.z).unwrap_or([0.0, 1.0]);
-        Answer::new(&slice.group, what, p).between(low, high, [0.0, 1.0]).noise(noise)
+        // The nearest curve that falls, in an interval that holds it: wider never covers less.
+        let estimate = (shown / all).clamp(0.0, 1.0);
+        Answer::new(&slice.group, what, estimate).between(low, high, [0.0, 1.0]).noise(noise)
     }
+}
+
+/// How many records lie in a bin or above it, made to fall: the nearest numbers that do.
+fn not_increasing(counts: &[f64]) -> Vec<f64> {
+    let mut below = 0.0;
+    let negative = counts.iter().map(|count| {
+        below += count;
+        below - count
+    });
+    let all: f64 = counts.iter().sum();
+    let rising: Vec<f64> = negative.collect();
+    increasing(&rising).into_iter().map(|below| all - below).collect()
 }
 
 /// The area under the ROC curve, the variance of what noise does to it, and whether a class could
@@ -385,7 +423,8 @@ pub(super) fn expected(plan: &Plan, question: &Question, part: usize, sigma: f64
         let (times, assuming) = typical_times(plan, part, records);
         let middle = bins / 2;
         let w: Vec<f64> = (0..bins).map(|k| f64::from(u8::from(k < middle))).collect();
-        let hazard = times.hazard(0.0).get(middle - 1).copied().unwrap_or(0.0);
+        let hazard =
+            times.hazard(0.0, &vec![[0.0; 2]; bins]).get(middle - 1).copied().unwrap_or(0.0);
         let noise = variance(measured, sigma, &times.gradient(&w)).sqrt() * libm::exp(-hazard);
         Expected::of("survival", group, noise, "in the middle of the range", assuming)
     };

@@ -13,6 +13,8 @@ mod moments;
 mod products;
 mod table_one;
 
+pub(crate) use bins::of_bar;
+
 use crate::normal;
 use crate::part::Content;
 use crate::plan::{Plan, Route};
@@ -98,6 +100,9 @@ pub struct Expected {
     pub what: &'static str,
     /// The group, or nothing for all records.
     pub group: Option<String>,
+    /// Which quantile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<f64>,
     /// Standard deviation of what noise does to it.
     pub noise: f64,
     /// Half the width of its interval, sampling apart.
@@ -107,7 +112,10 @@ pub struct Expected {
     pub resolution: f64,
     /// How far the answer will be off, on average: the mean size of the error of noise and bins.
     pub error: f64,
-    /// The unit of both.
+    /// Between which that lies, where it depends on what nobody may know before asking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// The unit of all of these.
     pub unit: String,
     /// What that rests on, where it is not certain.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -131,10 +139,12 @@ impl Expected {
         Self {
             what,
             group,
+            q: None,
             noise,
             half_width: 0.0,
             resolution: 0.0,
             error: 0.0,
+            range: None,
             unit: unit.into(),
             assuming: assuming.into(),
         }

@@ -116,9 +116,11 @@ impl Reader<'_> {
         let sampling = if self.plan.sampling { 2.0 * v * v / sums.n } else { 0.0 };
         let by = self.z * (noise + sampling).sqrt();
         let root = |v: f64| half * v.max(0.0).sqrt();
+        // How far one deviation of the variance moves its root: at 0 the slope has no end.
+        let moved = 0.5 * (root(v + noise.sqrt()) - root(v - noise.sqrt()));
         let mut sd = Answer::new(&slice.group, sd, root(v))
             .between(root(v - by), root(v + by), [0.0, half])
-            .noise(half * noise.sqrt() / (2.0 * v.sqrt().max(1e-6)));
+            .noise(moved);
         sd.below_noise = noise > 0.0 && v < self.z * noise.sqrt();
         [mean, sd]
     }

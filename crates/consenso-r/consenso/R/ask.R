@@ -1,7 +1,7 @@
 # Statistics of all records with intervals.
 
 consenso_ask <- function(data, ..., site = NULL, epsilon = 1, delta = 1e-6, schema = NULL, seed = NULL, exchange = NULL, colluders = NULL,
-                         sampling = FALSE, neighbours = "replace-one", graph = "complete", budget = NULL) {
+                         drop_outs = NULL, sampling = FALSE, neighbours = "replace-one", graph = "complete", budget = NULL) {
   questions <- as.character(unlist(list(...)))
   if (length(questions) == 0) wrong("there is no question: ask one as in consenso_ask(data, \"mean age by sex\", epsilon = 0.5)")
   data <- as_data(data)
@@ -16,9 +16,9 @@ consenso_ask <- function(data, ..., site = NULL, epsilon = 1, delta = 1e-6, sche
   if (!is.null(study$site)) study$schema$columns[[study$site]] <- list(kind = "site")
   if (!is.null(study$person)) study$schema$columns[[study$person]] <- columns[[study$person]]
   study <- with_label(study)
-  rest <- list(graph = graph_table(graph), questions = list(exchange = exchange, colluders = colluders, sampling = isTRUE(sampling)))
+  rest <- list(graph = graph_table(graph), questions = list(exchange = exchange, colluders = colluders, drop_outs = drop_outs, sampling = isTRUE(sampling)))
   if (study$private) rest$privacy <- list(neighbours = neighbours)
-  found <- call_task("ask", task(study, rest), study, seed, budget, "consenso_ask", question = questions)
+  found <- call_task("ask", task(study, rest), study, seed, budget, "consenso_ask", question = questions, spare = study$spare)
   answers_of(found, study$public)
 }
 
@@ -27,11 +27,12 @@ with_label <- function(study) {
   if (length(column_names(study$schema, "label")) > 0) return(study)
   name <- free_name("label", names(study$data))
   study$data[[name]] <- "a"
+  study$spare <- name
   study$schema$columns[[name]] <- list(kind = "label", classes = c("a", "b"))
   study
 }
 
-ANSWER <- c("question", "kind", "group", "what", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
+ANSWER <- c("question", "kind", "group", "what", "column", "level", "q", "at", "estimate", "low", "high", "noise", "below_noise")
 
 answers_of <- function(found, public) {
   rows <- lapply(found$queries, function(query) {
@@ -51,6 +52,8 @@ answers_of <- function(found, public) {
     row[names]
   })
   frame <- do.call(rbind, rows)
+  # What noise alone could have made is no number.
+  frame$estimate[frame$below_noise] <- NA
   tests <- lapply(found$queries, function(query) query$tests)
   names(tests) <- vapply(found$queries, function(query) query$question, "")
   for (warning in as.character(unlist(found$warnings))) warning(warning, call. = FALSE)

@@ -30,8 +30,8 @@ family_name <- function(family) {
 
 consenso_glm <- function(formula, data, site = NULL, epsilon = 1, delta = 1e-6, family = "binomial", schema = NULL, seed = NULL,
                          inference = TRUE, level = 0.95, quantile = 0.5, exposure = NULL, person = NULL, records_per_person = NULL,
-                         neighbours = "replace-one", trust = "local", colluders = NULL, graph = "complete", algorithm = "dgd",
-                         models = "shared", regularization = 1e-3, budget = NULL) {
+                         neighbours = "replace-one", trust = "local", colluders = NULL, drop_outs = NULL, graph = "complete",
+                         algorithm = "dgd", models = "shared", regularization = 1e-3, budget = NULL) {
   family <- family_name(family)
   data <- as_data(data)
   study <- new_study(data, schema, site, person, records_per_person, epsilon, delta)
@@ -56,7 +56,7 @@ consenso_glm <- function(formula, data, site = NULL, epsilon = 1, delta = 1e-6, 
   inference <- if (missing(inference)) !family %in% c("quantile", "multinomial") && trust %in% c("local", "correlated") else inference
   options <- list(
     objective = objective, inference = if (isTRUE(inference) || always) level, neighbours = neighbours, trust = trust, colluders = colluders,
-    graph = graph, algorithm = algorithm, models = models
+    drop_outs = drop_outs, graph = graph, algorithm = algorithm, models = models
   )
   model <- train(study, options, seed, budget, "consenso_glm")
   model$family <- family
@@ -166,7 +166,7 @@ graph_table <- function(graph) {
   c(list(kind = parts[1]), values)
 }
 
-algorithm_table <- function(algorithm, trust, colluders) {
+algorithm_table <- function(algorithm, trust, colluders, drop_outs = NULL) {
   table <- if (is.list(algorithm)) algorithm else list(kind = algorithm)
   if (trust %in% c("shares", "masked")) {
     table$kind <- NULL
@@ -177,7 +177,9 @@ algorithm_table <- function(algorithm, trust, colluders) {
     wrong("trust must be \"local\" (trust nobody), \"correlated\" (neighbours share noise that cancels), \"shares\" or \"masked\" (only sums are revealed)")
   }
   if (!is.null(colluders) && trust == "local") wrong("colluders belongs to trust = \"correlated\", \"shares\" or \"masked\"")
+  if (!is.null(drop_outs) && trust != "masked") wrong("drop_outs belongs to trust = \"masked\"")
   table$colluders <- colluders
+  table$drop_outs <- drop_outs
   table
 }
 
@@ -195,7 +197,7 @@ train <- function(study, options, seed, budget, name) {
   if (identical(options$models, "personal")) rest <- c(list(models = "personal"), rest)
   rest$privacy <- if (study$private) list(neighbours = options$neighbours)
   if (!is.null(options$inference)) rest$inference <- list(level = options$inference)
-  rest$algorithm <- list(algorithm_table(options$algorithm, options$trust, options$colluders))
+  rest$algorithm <- list(algorithm_table(options$algorithm, options$trust, options$colluders, options$drop_outs))
   made <- task(study, rest)
   found <- call_task("fit", made, study, seed, budget, name)
   file <- from_json(found$file)

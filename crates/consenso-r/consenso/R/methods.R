@@ -137,7 +137,11 @@ print.summary.consenso_model <- function(x, digits = max(3L, getOption("digits")
     names(table)[5:6] <- c("low", "high")
     print(table, digits = digits)
     cat("low and high are the ends of intervals at ", level, ", which contain sampling error and noise.\n", sep = "")
-    for (row in which(!is.na(frame$refused))) cat(strwrap(paste0(frame$term[row], ": ", frame$refused[row])), sep = "\n")
+    # Why each is refused, and once what helps.
+    refused <- which(!is.na(frame$refused))
+    for (row in refused) cat(strwrap(paste0(frame$term[row], ": ", sub(", and .*", "", frame$refused[row]))), sep = "\n")
+    advice <- unique(sub(".*?, and ", "", grep(", and ", frame$refused[refused], fixed = TRUE, value = TRUE), perl = TRUE))
+    if (length(advice) > 0) cat(strwrap(paste("of those refused:", advice)), sep = "\n")
     for (test in x$tests) {
       cat(sprintf("Wald test of %s: chi-squared = %.4g on %d degrees of freedom, p = %s\n", test$column, test$statistic, as.integer(test$df), format.pval(test$p, digits = 3)))
     }
@@ -153,10 +157,14 @@ consenso_table <- function(model, format = c("markdown", "latex", "html")) {
   call_library("table", model = model$file, format = match.arg(format))
 }
 
-predict.consenso_model <- function(object, newdata, type = NULL, site = NULL, unknown = "error", ...) {
+predict.consenso_model <- function(object, newdata, type = NULL, site = NULL, unknown = "error", interval = c("none", "prediction"),
+                                   level = 0.95, ...) {
   if (missing(newdata)) wrong("newdata is missing: a model does not keep the records it was fitted on")
   types <- if (object$family == "hazards") c("survival", "link") else c("response", "class", "link")
   type <- if (is.null(type)) types[1] else match.arg(type, types)
+  wanted <- match.arg(interval) == "prediction"
+  if (wanted && type != "response") wrong("an interval is of the response: leave type out")
+  if (wanted && !is.null(site)) wrong("intervals are of the shared model: leave site out")
   newdata <- as_data(newdata)
   lost <- setdiff(needed_columns(object), names(newdata))
   if (length(lost) > 0) wrong("newdata has no column `", lost[1], "`, which the model reads")
@@ -164,8 +172,15 @@ predict.consenso_model <- function(object, newdata, type = NULL, site = NULL, un
   specs <- object$schema$columns[object$features]
   text <- csv_text(newdata, specs, missing_word(object$schema))
   own <- model_of(object, site)
-  found <- call_library("predict", model = own$file, text = text, site = own$site, unknown = unknown)
-  answer_of(object, found, type)
+  found <- call_library(
+    "predict", model = own$file, text = text, site = own$site, unknown = unknown, interval = if (wanted) number_text(level)
+  )
+  answer <- answer_of(object, found, type)
+  if (!wanted) return(answer)
+  # The columns of predict.lm.
+  ends <- matrix(NA_real_, length(answer), 2)
+  ends[as.logical(found$kept), ] <- matrix(as.numeric(unlist(found$intervals)), ncol = 2, byrow = TRUE)
+  cbind(fit = as.numeric(answer), lwr = ends[, 1], upr = ends[, 2])
 }
 
 answer_of <- function(object, found, type) {

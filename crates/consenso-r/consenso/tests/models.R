@@ -72,6 +72,18 @@ refuses(vcov(inside), "inference = TRUE")
 # Coefficients are in units of the columns: they give the score.
 stopifnot(isTRUE(all.equal(coef(inside)[["(Intercept)"]] + 50 * coef(inside)[["age"]], predict(inside, data.frame(age = 50), type = "link"))))
 
+# Intervals of predictions: without privacy those of lm; under a budget they hold new labels and are wider.
+line <- consenso_glm(cost ~ age + smokes, records, site = ~hospital, epsilon = NULL, family = "gaussian", schema = c(public, list(cost = c(0, 300))), regularization = 0)
+new <- data.frame(age = c(30, 60, 85), smokes = c("no", "yes", "no"))
+ends <- predict(line, new, interval = "prediction", level = 0.9)
+peer <- predict(lm(cost ~ age + smokes, records), new, interval = "prediction", level = 0.9)
+stopifnot(identical(colnames(ends), c("fit", "lwr", "upr")), max(abs(ends - peer)) < 0.01 * diff(range(peer)))
+counts <- consenso_glm(visits ~ smokes, records, site = ~hospital, epsilon = 8, family = "poisson", schema = c(public, list(visits = c(0, 20))), seed = 3)
+held <- predict(counts, records, interval = "prediction", level = 0.9)
+stopifnot(mean(records$visits >= held[, "lwr"] & records$visits <= held[, "upr"]) > 0.9, is.na(predict(counts, data.frame(smokes = NA), interval = "prediction")))
+refuses(predict(fit, records, interval = "prediction"), "classes")
+refuses(predict(counts, records, type = "link", interval = "prediction"), "leave type out")
+
 # Personal models answer for their sites, and stay in this session.
 moved <- records
 moved$ill <- rbinom(n, 1, plogis(score + ifelse(moved$hospital == "north", 2, -2))) == 1

@@ -25,6 +25,13 @@ refuses(consenso_ask(records, schema = public), "no question")
 # Without privacy answers are exact.
 exact <- consenso_ask(records, "mean age by sex", site = ~site, epsilon = NULL)
 stopifnot(is.null(attr(exact, "claim")), abs(exact$estimate[grepl("f", exact$group)][1] - real[["f"]]) < 1e-6)
+# A schema has a label, which nobody asks for here; what noise could have made is no number.
+few <- consenso_ask(records[1:40, c("age", "sex")], "summary", epsilon = 0.5, schema = public, seed = 1)
+stopifnot(setequal(few$column, c("age", "sex")), any(few$below_noise), identical(is.na(few$estimate), few$below_noise))
+# Sites that may die are paid for: each further try takes its part of the budget.
+noise <- function(...) consenso_ask(records, "mean age", site = ~site, epsilon = 2, schema = public, seed = 1, exchange = "masked", ...)$noise[1]
+stopifnot(noise(drop_outs = 1) > 1.4 * noise())
+refuses(consenso_ask(records, "mean age", site = ~site, schema = public, drop_outs = 1), "masked")
 # A budget is charged for questions, too.
 budget <- consenso_budget(epsilon = 1, delta = 1e-5, equal_records = "people")
 once <- consenso_ask(records, "mean age", site = ~site, epsilon = 0.9, schema = public, seed = 1, budget = budget)

@@ -385,6 +385,7 @@ fn what_cannot_be_read_says_what_the_schema_could_say() {
         ("prevalence = 0.2", "prevalence = [0.1, 0.2, 0.7]", "lists 3 shares for 2 classes"),
         ("max = 10\n", "max = 10\nmean = 12\n", "`mean` = 12 lies outside"),
         ("max = 10\n", "max = 10\nsd = 6\n", "`sd` = 6 must be positive and at most half"),
+        ("max = 10\n", "max = 10\nstep = 3\n", "`step` = 3 must be positive, and `max` so many"),
         (
             "missing = \"category\"\nmissing_words",
             "missing = \"guess\"\nmissing_words",
@@ -395,6 +396,17 @@ fn what_cannot_be_read_says_what_the_schema_could_say() {
         let error = Schema::from_toml(&CLINIC.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.contains(wanted), "{error}");
     }
+}
+
+/// How far apart values are is public knowledge that a file keeps.
+#[test]
+fn a_step_is_written_as_it_was_read() {
+    let stepped = CLINIC.replacen("max = 10\n", "max = 10\nstep = 0.5\n", 1);
+    let schema = Schema::from_toml(&stepped).expect("valid");
+    assert_eq!(schema.columns()[0].known.step, Some(0.5));
+    let written = schema.to_toml();
+    assert!(written.contains("step = 0.5\n"), "{written}");
+    assert_eq!(Schema::from_toml(&written).expect("valid"), schema);
 }
 
 #[test]
@@ -873,7 +885,7 @@ fn a_draft_from_several_files_warns() {
     let text = consenso_study::schema::drafted(&draft);
     assert!(
         text.contains("# min and max are those of the records")
-            && text.contains("perhaps 0 to 10?"),
+            && text.contains("perhaps 0 to 10? If they can be whole numbers only: step = 1."),
         "{text}"
     );
     // Each file is read under the one schema as it is written.
