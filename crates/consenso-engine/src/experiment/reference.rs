@@ -27,6 +27,10 @@ const INTERCEPT: f64 = 10.0;
 
 /// The tuned model without privacy, of the records of the first run and judged on its test records.
 pub(super) fn reference(experiment: &Experiment, locals: Vec<LocalObjective>) -> Option<Reference> {
+    // Pairs have no records of their own to choose μ on.
+    if experiment.objective.loss.is_of_pairs() {
+        return None;
+    }
     let mut test = experiment.test_records(0)?;
     let locals = &sample(experiment, locals, MOST)[..];
     // Raw columns are standardised first, as they are on the whole.

@@ -13,7 +13,7 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 17] = [
+const LOSSES: [Loss; 18] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
@@ -31,6 +31,7 @@ const LOSSES: [Loss; 17] = [
     Loss::Gamma { clip: 3.0, dispersion: 1.0 },
     Loss::Probit { clip: 1.5 },
     Loss::Quantile { quantile: 0.8, smoothing: 0.3 },
+    Loss::StratifiedHazards {},
 ];
 
 fn stream(seed: u64) -> Stream {

@@ -50,6 +50,8 @@ pub enum LossKind {
     Linear,
     /// Times until an event, with proportional hazards.
     Hazards,
+    /// Times until an event, with proportional hazards and a baseline of its own at every site.
+    StratifiedHazards,
     /// Ordered classes, with proportional odds.
     Ordinal,
 }
@@ -271,6 +273,9 @@ losses! {
         /// Half the width of the smoothed part.
         smoothing: f64,
     }
+    /// Proportional hazards whose baseline is each site's own and is not estimated, by pairs of
+    /// records: labels are times, negative where the event was not seen.
+    StratifiedHazards = "stratified-hazards" {}
     /// The margin itself: its gradient is the mean of the rows, at every point and whatever the
     /// labels.
     Linear = "linear" {}
@@ -429,7 +434,25 @@ impl Loss {
     /// Whether e to a coefficient multiplies the mean.
     #[must_use]
     pub fn has_log_link(&self) -> bool {
-        self.keeps_labels()
+        self.keeps_labels() && !self.is_of_pairs()
+    }
+
+    /// Whether it is a loss of pairs of records, in which intercepts cancel.
+    #[must_use]
+    pub fn is_of_pairs(&self) -> bool {
+        matches!(self, Self::StratifiedHazards { .. })
+    }
+
+    /// Whether labels are times until an event, negative where it was not seen.
+    #[must_use]
+    pub fn is_of_times(&self) -> bool {
+        matches!(self, Self::Hazards { .. } | Self::StratifiedHazards { .. })
+    }
+
+    /// How many intercepts are estimated.
+    #[must_use]
+    pub fn intercepts(&self) -> usize {
+        if self.is_of_pairs() { 0 } else { self.outputs() }
     }
 
     /// What a margin predicts: a mean, or the probability of the positive of two classes.

@@ -15,6 +15,7 @@ mod probit;
 mod quantile;
 mod residual;
 mod squared_hinge;
+mod stratified;
 mod weighted;
 
 pub(super) use gamma::Gamma;
@@ -26,6 +27,7 @@ pub(super) use probit::Probit;
 pub(super) use quantile::Quantile;
 pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
+pub(super) use stratified::StratifiedHazards;
 pub(super) use weighted::Weighted;
 
 use crate::config_error::ConfigError;
