@@ -104,7 +104,12 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         let flags: Vec<&str> = flags
             .iter()
             .copied()
-            .filter(|f| *f == "--quick" || f.starts_with("--studies=") || f.starts_with("--from=") || f.starts_with("--cell="))
+            .filter(|f| {
+                *f == "--quick"
+                    || f.starts_with("--studies=")
+                    || f.starts_with("--from=")
+                    || f.starts_with("--cell=")
+            })
             .collect();
         passed &= example("consenso-engine", "bench_inference", &flags).is_some_and(|out| {
             say(&format!("\nIntervals under noise\n{out}"));

@@ -423,8 +423,7 @@ fn main() {
     for cell in CELLS.iter().filter(wanted) {
         let mut tallies = [(); 3].map(|()| Tally::default());
         for (number, study) in studies.clone().enumerate() {
-            let drawn =
-                draw(*cell, &mut Seed::from(study).stream(Purpose::Audit, 0, 0));
+            let drawn = draw(*cell, &mut Seed::from(study).stream(Purpose::Audit, 0, 0));
             // Runs without noise take longest, and their widths vary little.
             let plain = (number < 10).then(|| fit(*cell, &drawn, None, study));
             if let Some(plain) = &plain {

@@ -9,7 +9,7 @@ use crate::model::{
     Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
 };
 use crate::problem::Loss;
-use crate::protocol::scouted::Compared;
+use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
 use nalgebra::{DMatrix, DVector, RowDVector};
@@ -257,7 +257,7 @@ const LEAST_SHARE: f64 = 3.0;
 
 /// Outcomes less predictions in every bin, with intervals that hold sampling error and noise: of the
 /// quotient of two noised sums, to first order.
-fn calibration(found: &Compared, of: &OutcomeScale, level: f64) -> Calibration {
+fn calibration(found: &PredictionsBesideOutcomes, of: &OutcomeScale, level: f64) -> Calibration {
     let reach = normal_quantile(0.5 + 0.5 * level);
     let (mut statistic, mut df) = (0.0, 0);
     let mut bins = Vec::with_capacity(found.shares.len());
@@ -289,10 +289,7 @@ fn calibration(found: &Compared, of: &OutcomeScale, level: f64) -> Calibration {
 
 /// Whether e to a coefficient is a ratio of odds, rates or hazards.
 fn has_ratio(loss: Loss) -> bool {
-    loss.is_logistic()
-        || loss.has_log_link()
-        || loss.proportional().is_some()
-        || loss.is_of_pairs()
+    loss.is_logistic() || loss.has_log_link() || loss.proportional().is_some() || loss.is_of_pairs()
 }
 
 /// What an intercept is moved by: the middle of a number that was standardised, and the logarithm of
@@ -667,8 +664,7 @@ mod tests {
             let mut table = String::from("site,age,dose,ward,sex,time,event\n");
             for _ in 0..times {
                 for j in 0..records["age"].as_array().unwrap().len() {
-                    let cell =
-                        |c: &str| records[c][j].to_string().trim_matches('"').to_owned();
+                    let cell = |c: &str| records[c][j].to_string().trim_matches('"').to_owned();
                     let cells = ["age", "dose", "ward", "sex", "time", "event"].map(cell);
                     writeln!(table, "s{},{}", j % 3, cells.join(",")).unwrap();
                 }
@@ -736,7 +732,8 @@ mod tests {
             let site = golden["site"][j].as_u64().unwrap();
             // Sites differ by an intercept alone; what a record adds to it is its own.
             let own = ((site * 7919) % 24) as f64 / 12.0 - 1.0;
-            let (dose, noise) = (golden["dose"][j].as_f64().unwrap(), golden["y"][j].as_f64().unwrap());
+            let (dose, noise) =
+                (golden["dose"][j].as_f64().unwrap(), golden["y"][j].as_f64().unwrap());
             let kind = ["a", "b"][usize::from(site % 2 == 0)];
             let y = 0.5 * dose + own + 0.02 * noise + f64::from(u8::from(kind == "b"));
             writeln!(table, "s{site},{dose},{kind},{y}").unwrap();
@@ -819,12 +816,11 @@ mod tests {
                 let mut sums = vec![0.0; 15];
                 Standardised::of(records).outcomes_sum(loss, &x, &ends, unit, &mut sums);
                 let mut of = |part: usize| -> Vec<f64> {
-                    let one = |bin: &[f64]| {
-                        3f64.sqrt() * bin[part] / RECORDS as f64 + noise * normal().0
-                    };
+                    let one =
+                        |bin: &[f64]| 3f64.sqrt() * bin[part] / RECORDS as f64 + noise * normal().0;
                     sums.chunks_exact(3).map(one).collect()
                 };
-                let found = Compared {
+                let found = PredictionsBesideOutcomes {
                     ends: ends.to_vec(),
                     middles: vec![-1.4, -0.88, -0.5, -0.1, 0.4],
                     shares: of(0),

@@ -67,11 +67,7 @@ impl Scouted {
 
 impl Recipe {
     /// Writes which of the kept columns vary within sites: 1 for those that do.
-    fn vary_within_sites<'a>(
-        &self,
-        sites: impl Iterator<Item = &'a [f64]>,
-        state: &mut State<'_>,
-    ) {
+    fn vary_within_sites<'a>(&self, sites: impl Iterator<Item = &'a [f64]>, state: &mut State<'_>) {
         let (size, count) = (self.kept_len(), self.request.loss.intercepts());
         let slopes = size - count;
         let mut of_all = symmetric(state.total, size);
@@ -79,7 +75,7 @@ impl Recipe {
         let usual = whole(&of_all);
         // The noise of an entry on the diagonal of one site's sum.
         let each = self.request.mu.map_or(0.0, |_| self.curvature_noise() / self.r);
-        let own = self.request.reach.sqrt() * each;
+        let own = self.request.change_factor.sqrt() * each;
         let squares: f64 = self.factors.iter().map(|f| f * f).sum();
         let mut variance = vec![own * own * squares; slopes];
         for ((row, factor), weight) in sites.zip(&self.factors).zip(&self.weights) {
@@ -107,11 +103,7 @@ impl Recipe {
     }
 
     /// Writes B, in units of what one record adds at most; the total is known already.
-    fn spread_of_sites<'a>(
-        &self,
-        sites: impl Iterator<Item = &'a [f64]>,
-        state: &mut State<'_>,
-    ) {
+    fn spread_of_sites<'a>(&self, sites: impl Iterator<Item = &'a [f64]>, state: &mut State<'_>) {
         let kept = self.kept(state.standard);
         state.between.fill(0.0);
         for ((row, factor), weight) in sites.zip(&self.factors).zip(&self.weights) {

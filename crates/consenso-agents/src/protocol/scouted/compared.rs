@@ -32,7 +32,7 @@ const UNCUT: f64 = 1e6;
 
 /// What a release says of predictions beside outcomes, on scores of standardised columns.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct PredictionsBesideOutcomes {
     /// Where the bins of scores end; the first and the last are open.
     pub ends: Vec<f64>,
     /// A score in the middle of each bin.
@@ -94,17 +94,22 @@ impl Recipe {
     }
 
     /// What the total of all sites says.
-    pub(super) fn compared(&self, standard: &[f64], x: &[f64], total: &[f64]) -> Compared {
+    pub(super) fn compared(
+        &self,
+        standard: &[f64],
+        x: &[f64],
+        total: &[f64],
+    ) -> PredictionsBesideOutcomes {
         let root = 3f64.sqrt();
         let (middle, deviation) = self.scores_of(x);
         let of = |part: usize| total.chunks_exact(3).map(|bin| root * bin[part]).collect();
-        Compared {
+        PredictionsBesideOutcomes {
             ends: self.bin_ends(x),
             middles: MIDDLES.iter().map(|t| middle + deviation * t).collect(),
             shares: of(0),
             differences: of(1),
             squares: of(2),
-            noise: root * self.request.reach.sqrt() * self.noise_per(SHARE),
+            noise: root * self.request.change_factor.sqrt() * self.noise_per(SHARE),
             unit: self.outcome_unit(standard),
             sampling: self.factors.iter().zip(&self.weights).map(|(f, w)| f * w).sum(),
         }
@@ -113,7 +118,12 @@ impl Recipe {
 
 impl Scouted {
     /// What a model as agents hold it says of its predictions; `None` where nobody asked.
-    pub(super) fn compared(&self, standard: &[f64], x: &[f64], total: &[f64]) -> Option<Compared> {
+    pub(super) fn compared(
+        &self,
+        standard: &[f64],
+        x: &[f64],
+        total: &[f64],
+    ) -> Option<PredictionsBesideOutcomes> {
         (!total.is_empty()).then(|| self.recipe.compared(standard, x, total))
     }
 }
