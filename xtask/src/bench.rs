@@ -40,7 +40,7 @@ const PARTS: [(&str, &str); 11] = [
     ),
     (
         "inference",
-        "how often intervals under noise cover, and how wide they are; with --quick 20 studies a cell, --studies=N, --cell=NAME",
+        "how often intervals under noise cover, and how wide they are; with --quick 20 studies a cell, --studies=N, --from=SEED, --cell=NAME",
     ),
 ];
 
@@ -107,7 +107,12 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         let flags: Vec<&str> = flags
             .iter()
             .copied()
-            .filter(|f| *f == "--quick" || f.starts_with("--studies=") || f.starts_with("--cell="))
+            .filter(|f| {
+                *f == "--quick"
+                    || f.starts_with("--studies=")
+                    || f.starts_with("--from=")
+                    || f.starts_with("--cell=")
+            })
             .collect();
         passed &= example("consenso-engine", "bench_inference", &flags).is_some_and(|out| {
             say(&format!("\nIntervals under noise\n{out}"));

@@ -186,6 +186,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "KindName.Exposure",
         "What a count is counted in: its logarithm is added to the score, with no coefficient.",
     ),
+    (
+        "KindName.Frequency",
+        "How many records a line stands for, up to `max`; each is a record of its own, whom a claim is about. Not a feature.",
+    ),
     ("Prevalence.Positive", "The share of the positive class."),
     ("Prevalence.Each", "The share of each class, in the order of `classes`."),
     ("MissingSpec.Rule", "A rule by name."),

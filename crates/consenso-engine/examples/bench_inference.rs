@@ -1,15 +1,22 @@
 //! Coverage and width of intervals under noise, by simulated studies; one JSON line a cell.
 //!
-//! `cargo run --release -p consenso-engine --example bench_inference -- [--quick] [--studies=N] [--cell=NAME…]`
+//! `cargo run --release -p consenso-engine --example bench_inference -- [--quick] [--studies=N] [--from=SEED] [--cell=NAME…]`
+//!
+//! Besides coefficients: `--cell=labels-…` counts how often 90 % intervals of labels that no study has
+//! seen cover, and `--cell=calibration-…` how often predictions are found wrong (p < .05) of a model
+//! that has the law of the records, its estimates being what they are under noise.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
+use consenso_engine::data::csv;
+use consenso_engine::model::Model;
 use consenso_engine::problem::Loss;
-use consenso_engine::problem::losses::Poisson;
+use consenso_engine::problem::losses::{Gamma, NegativeBinomial, Poisson, StratifiedHazards};
 use consenso_engine::random::{Purpose, Seed, Stream};
 use consenso_engine::study::{Bounds, Rows, Study};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 use serde_json::json;
+use std::ops::Range;
 
 /// What is simulated.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,8 +24,16 @@ enum Kind {
     Logistic,
     Linear,
     Poisson,
+    NegativeBinomial,
+    Gamma,
     Hazards,
+    /// Hazards whose baseline is another at every site.
+    Stratified,
 }
+
+/// The dispersion of counts and amounts that are drawn: α of a negative binomial, the square of a
+/// gamma law's coefficient of variation.
+const DISPERSION: f64 = 0.5;
 
 /// The longest time that is seen in a study of hazards.
 const LONGEST: f64 = 5.0;
@@ -46,14 +61,30 @@ const fn cell(
     Cell { name, kind, records, columns, sites, heavy: false, differ: 0.0 }
 }
 
-const CELLS: [Cell; 7] = [
+const CELLS: [Cell; 8] = [
     cell("logistic", Kind::Logistic, 20_000, 8, 10),
     cell("linear", Kind::Linear, 20_000, 8, 10),
     cell("poisson", Kind::Poisson, 20_000, 8, 10),
     cell("hazards", Kind::Hazards, 20_000, 6, 10),
+    cell("hazards-stratified", Kind::Stratified, 20_000, 6, 10),
     cell("logistic-5000", Kind::Logistic, 5_000, 8, 5),
     Cell { heavy: true, ..cell("logistic-heavy", Kind::Logistic, 20_000, 8, 10) },
     Cell { differ: 0.3, ..cell("logistic-differ", Kind::Logistic, 20_000, 8, 10) },
+];
+
+/// Studies whose predictions are judged on labels that they have not seen.
+const LABELS: [Cell; 4] = [
+    cell("labels-poisson", Kind::Poisson, 20_000, 8, 10),
+    cell("labels-negative-binomial", Kind::NegativeBinomial, 20_000, 8, 10),
+    cell("labels-gamma", Kind::Gamma, 20_000, 8, 10),
+    cell("labels-linear", Kind::Linear, 20_000, 8, 10),
+];
+
+/// Studies whose predictions are compared with their outcomes.
+const CALIBRATION: [Cell; 3] = [
+    cell("calibration-logistic", Kind::Logistic, 20_000, 8, 10),
+    cell("calibration-linear", Kind::Linear, 20_000, 8, 10),
+    cell("calibration-poisson", Kind::Poisson, 20_000, 8, 10),
 ];
 
 fn uniform(rng: &mut Stream) -> f64 {
@@ -73,6 +104,11 @@ fn poisson(rng: &mut Stream, mean: f64) -> f64 {
         p *= mean / y;
     }
     y
+}
+
+/// A gamma law of mean one and variance `DISPERSION` (a sum of two exponential ones).
+fn amount(rng: &mut Stream) -> f64 {
+    -((1.0 - uniform(rng)) * (1.0 - uniform(rng))).ln() * DISPERSION
 }
 
 /// The records of one simulated study, site by site.
@@ -103,29 +139,11 @@ fn draw(cell: Cell, rng: &mut Stream) -> Drawn {
     let counts: Vec<usize> =
         shares.iter().map(|s| ((cell.records as f64 * s / all) as usize).max(20)).collect();
     let others = deviations(cell, &counts, rng);
-    for (own, &records) in others.iter().zip(&counts) {
+    for (site, (own, &records)) in others.iter().zip(&counts).enumerate() {
         let (mut rows, mut labels) = (Vec::new(), Vec::new());
         for _ in 0..records {
             let z = columns(cell, rng);
-            let score = score(&z, &drawn.truth, own);
-            labels.push(match cell.kind {
-                Kind::Logistic => {
-                    if uniform(rng) < 1.0 / (1.0 + (-score).exp()) {
-                        1.0
-                    } else {
-                        -1.0
-                    }
-                }
-                Kind::Linear => score + normal(rng),
-                Kind::Poisson => poisson(rng, score.min(3.0).exp()),
-                Kind::Hazards => {
-                    // A Weibull baseline; no longer seen at the end, or before by chance.
-                    let hazard = 0.085 * (score + 0.8).exp();
-                    let event = (-(1.0 - uniform(rng)).ln() / hazard).powf(1.0 / 1.2);
-                    let lost = LONGEST.min(-12.0 * (1.0 - uniform(rng)).ln());
-                    if event <= lost { event.max(1e-9) } else { -lost.max(1e-9) }
-                }
-            });
+            labels.push(label(cell, site, score(&z, &drawn.truth, own), rng));
             rows.push(z);
         }
         drawn.rows.push(rows);
@@ -135,6 +153,34 @@ fn draw(cell: Cell, rng: &mut Stream) -> Drawn {
         drawn.truth = of_the_mixture(cell, &drawn.truth, &others, &counts, rng);
     }
     drawn
+}
+
+/// The label of a record at a site.
+fn label(cell: Cell, site: usize, score: f64, rng: &mut Stream) -> f64 {
+    let mean = score.min(3.0).exp();
+    match cell.kind {
+        Kind::Logistic if uniform(rng) < 1.0 / (1.0 + (-score).exp()) => 1.0,
+        Kind::Logistic => -1.0,
+        Kind::Linear => score + normal(rng),
+        Kind::Poisson => poisson(rng, mean),
+        Kind::NegativeBinomial => {
+            let grown = mean * amount(rng);
+            poisson(rng, grown)
+        }
+        Kind::Gamma => (mean * amount(rng)).max(1e-6),
+        Kind::Hazards | Kind::Stratified => {
+            // A Weibull baseline; no longer seen at the end, or before by chance. Where sites have
+            // their own, risks differ fivefold, and shapes from falling to rising.
+            let (level, shape) = match cell.kind {
+                Kind::Stratified => (0.04 * 5f64.powf(site as f64 / 9.0), 0.7 + 0.12 * site as f64),
+                _ => (0.085, 1.2),
+            };
+            let hazard = level * (score + 0.8).exp();
+            let event = (-(1.0 - uniform(rng)).ln() / hazard).powf(1.0 / shape);
+            let lost = LONGEST.min(-12.0 * (1.0 - uniform(rng)).ln());
+            if event <= lost { event.max(1e-9) } else { -lost.max(1e-9) }
+        }
+    }
 }
 
 /// The columns of one record.
@@ -204,6 +250,17 @@ fn deviations(cell: Cell, counts: &[usize], rng: &mut Stream) -> Vec<Vec<f64>> {
 
 /// Estimates and standard errors of a study; `None` where one is refused.
 fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<(f64, f64)>> {
+    let inference = model(cell, drawn, budget, seed, false).inference.expect("estimates");
+    (1..=cell.columns)
+        .map(|l| {
+            let found = inference.of_feature(&format!("x{l}"))?;
+            found.estimate.zip(found.std_error)
+        })
+        .collect()
+}
+
+/// The model of a study.
+fn model(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64, calibration: bool) -> Model {
     let numbers = (0..cell.columns).map(|l| {
         let (low, high) = if cell.heavy && l == 0 {
             (0.0, 60.0)
@@ -216,8 +273,9 @@ fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<
     });
     let bounds = match cell.kind {
         Kind::Linear => Bounds::named(numbers).labels(-12.0, 12.0),
-        Kind::Poisson => Bounds::named(numbers).labels(0.0, 60.0),
-        Kind::Hazards => Bounds::named(numbers).labels(-LONGEST, LONGEST),
+        Kind::Poisson | Kind::NegativeBinomial => Bounds::named(numbers).labels(0.0, 60.0),
+        Kind::Gamma => Bounds::named(numbers).labels(1e-6, 60.0),
+        Kind::Hazards | Kind::Stratified => Bounds::named(numbers).labels(-LONGEST, LONGEST),
         Kind::Logistic => Bounds::named(numbers),
     };
     let sites: Vec<Rows> = drawn
@@ -230,9 +288,19 @@ fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<
         Kind::Logistic => Loss::Logistic,
         Kind::Linear => Loss::Ridge { clip: f64::INFINITY },
         Kind::Poisson => Loss::Poisson(Poisson { clip: 60.0, most: 60.0 }),
+        Kind::NegativeBinomial => Loss::NegativeBinomial(NegativeBinomial {
+            clip: 60.0,
+            dispersion: None,
+            most: 60.0,
+        }),
+        Kind::Gamma => Loss::Gamma(Gamma { clip: 20.0, dispersion: 1.0 }),
         Kind::Hazards => Loss::Hazards { intervals: 6 },
+        Kind::Stratified => Loss::StratifiedHazards(StratifiedHazards {}),
     };
     let mut study = Study::new(&sites, loss).seed(seed).inference(0.95).without_references();
+    if calibration {
+        study = study.calibration();
+    }
     if let Some(epsilon) = budget {
         study = study.budget(epsilon, 1e-6);
     }
@@ -242,13 +310,65 @@ fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<
         ));
     }
     let fitted = study.run().expect("a sound study");
-    let inference = fitted.model_file().and_then(|m| m.inference.clone()).expect("estimates");
-    (1..=cell.columns)
-        .map(|l| {
-            let found = inference.of_feature(&format!("x{l}"))?;
-            found.estimate.zip(found.std_error)
-        })
-        .collect()
+    fitted.model_file().expect("a model").clone()
+}
+
+/// How many of 500 labels that a study has not seen lie within their 90 % intervals, and how many
+/// were asked about; nothing where the study says that it does not know.
+fn labels_within(cell: Cell, drawn: &Drawn, model: &Model, rng: &mut Stream) -> (u32, u32) {
+    const FRESH: usize = 500;
+    let (schema, encoder) = (model.schema.as_ref().unwrap(), model.encoder.as_ref().unwrap());
+    let names: Vec<&str> = schema.columns().iter().map(|c| c.name.as_str()).collect();
+    let mut text = names.join(",") + "\n";
+    for _ in 0..FRESH {
+        let z = columns(cell, rng);
+        let y = label(cell, 0, score(&z, &drawn.truth, &vec![0.0; cell.columns]), rng);
+        let numbers: Vec<String> = z.iter().chain([&y]).map(f64::to_string).collect();
+        text += &(numbers.join(",") + "\n");
+    }
+    let table = csv::read(text.as_bytes(), "fresh", schema).expect("sound rows");
+    let records = encoder.encode_table(&table);
+    let Ok(found) = model.intervals(&records, 0.9) else { return (0, 0) };
+    let within = found.iter().zip(records.labels()).filter(|((a, b), y)| a <= y && *y <= b);
+    (within.count() as u32, FRESH as u32)
+}
+
+/// Prints how often labels of studies lie within their intervals.
+fn judge_labels(cell: Cell, studies: Range<u64>) {
+    for epsilon in [1.0, 3.0] {
+        let (mut within, mut all) = (0, 0);
+        for study in studies.clone() {
+            let mut rng = Seed::from(study).stream(Purpose::Audit, 0, 0);
+            let drawn = draw(cell, &mut rng);
+            let model = model(cell, &drawn, Some(epsilon), study, false);
+            let (inside, asked) = labels_within(cell, &drawn, &model, &mut rng);
+            (within, all) = (within + inside, all + asked);
+        }
+        let share = f64::from(within) / f64::from(all.max(1));
+        println!(
+            "{}",
+            json!({ "cell": cell.name, "epsilon": epsilon, "labels": all, "coverage": share })
+        );
+    }
+}
+
+/// Prints how often predictions of studies are found wrong.
+fn judge_calibration(cell: Cell, studies: Range<u64>) {
+    for epsilon in [1.0, 3.0] {
+        let (mut alarms, mut all) = (0, 0);
+        for study in studies.clone() {
+            let drawn = draw(cell, &mut Seed::from(study).stream(Purpose::Audit, 0, 0));
+            let model = model(cell, &drawn, Some(epsilon), study, true);
+            let p = model.inference.and_then(|i| i.calibration).and_then(|c| c.p);
+            all += u32::from(p.is_some());
+            alarms += u32::from(p.is_some_and(|p| p < 0.05));
+        }
+        let share = f64::from(alarms) / f64::from(all.max(1));
+        println!(
+            "{}",
+            json!({ "cell": cell.name, "epsilon": epsilon, "tests": all, "below 0.05": share })
+        );
+    }
 }
 
 /// What happened over the studies of a cell.
@@ -295,15 +415,20 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let quick = arguments.iter().any(|a| a == "--quick");
     let given = arguments.iter().find_map(|a| a.strip_prefix("--studies=")?.parse().ok());
-    let studies: u64 = given.unwrap_or(if quick { 20 } else { 200 });
+    let count: u64 = given.unwrap_or(if quick { 20 } else { 200 });
+    let first: u64 =
+        arguments.iter().find_map(|a| a.strip_prefix("--from=")?.parse().ok()).unwrap_or(1_000_000);
+    let studies = first..first + count;
     let named: Vec<&str> = arguments.iter().filter_map(|a| a.strip_prefix("--cell=")).collect();
-    for cell in CELLS.iter().filter(|c| named.is_empty() || named.contains(&c.name)) {
+    let wanted = |cell: &&Cell| named.is_empty() || named.contains(&cell.name);
+    LABELS.iter().filter(wanted).for_each(|cell| judge_labels(*cell, studies.clone()));
+    CALIBRATION.iter().filter(wanted).for_each(|cell| judge_calibration(*cell, studies.clone()));
+    for cell in CELLS.iter().filter(wanted) {
         let mut tallies = [(); 3].map(|()| Tally::default());
-        for study in 0..studies {
-            let drawn =
-                draw(*cell, &mut Seed::from(1_000_000 + study).stream(Purpose::Audit, 0, 0));
+        for (number, study) in studies.clone().enumerate() {
+            let drawn = draw(*cell, &mut Seed::from(study).stream(Purpose::Audit, 0, 0));
             // Runs without noise take longest, and their widths vary little.
-            let plain = (study < 10).then(|| fit(*cell, &drawn, None, study));
+            let plain = (number < 10).then(|| fit(*cell, &drawn, None, study));
             if let Some(plain) = &plain {
                 tallies[2].add(&drawn.truth, plain, Some(&plain[..]));
             }

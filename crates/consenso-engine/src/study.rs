@@ -600,7 +600,14 @@ impl Study {
     /// [`Fitted::model_file`] has: `0.95` for intervals that cover in 95 of 100 studies. Rows need
     /// ranges, and the algorithm is `dgd` on scouted columns.
     pub fn inference(mut self, level: f64) -> Self {
-        self.spec.inference = Some(experiment::InferenceSpec { level, ..Default::default() });
+        self.spec.inference.get_or_insert_default().level = level;
+        self
+    }
+
+    /// Asks for predictions beside outcomes as well, where [`Self::inference`] was asked for: a
+    /// release of its own, with a twentieth of the budget.
+    pub fn calibration(mut self) -> Self {
+        self.spec.inference.get_or_insert_default().calibration = true;
         self
     }
 

@@ -75,7 +75,9 @@ impl Columns {
                 &Kind::Exposure { min, max } => {
                     (ColumnKind::Number { min, max }, Some(Place::Logarithm(feature)))
                 }
-                Kind::Site | Kind::Person { .. } | Kind::Ignored => continue,
+                Kind::Site | Kind::Person { .. } | Kind::Frequency { .. } | Kind::Ignored => {
+                    continue;
+                }
             };
             let place = place.unwrap_or(Place::Feature(feature));
             feature += usize::from(column.kind.is_feature());

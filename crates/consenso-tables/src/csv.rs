@@ -502,6 +502,7 @@ impl Source<'_, '_> {
                 Kind::Numeric { .. }
                     | Kind::Time { .. }
                     | Kind::Exposure { .. }
+                    | Kind::Frequency { .. }
                     | Kind::Label(Label::Range { .. })
             );
             kind && column.date.is_none()

@@ -220,6 +220,12 @@ pub enum Kind {
         /// Largest value.
         max: f64,
     },
+    /// How many records a line of the file stands for; not a feature. Each of them is a record of
+    /// its own, whom a claim is about.
+    Frequency {
+        /// The most that a line stands for.
+        most: u32,
+    },
     /// Not used.
     Ignored,
 }
@@ -369,6 +375,7 @@ enum KindName {
     Person,
     Time,
     Exposure,
+    Frequency,
     Ignored,
 }
 
@@ -383,6 +390,7 @@ impl KindName {
             Self::Person => "person",
             Self::Time => "time",
             Self::Exposure => "exposure",
+            Self::Frequency => "frequency",
             Self::Ignored => "ignored",
         }
     }
@@ -424,7 +432,7 @@ impl ColumnSpec {
         let exposure = self.kind == KindName::Exposure;
         let (ranged, classes) =
             (number || date || regression || exposure, self.kind == KindName::Label && !regression);
-        let longest = ranged || self.kind == KindName::Time;
+        let longest = ranged || matches!(self.kind, KindName::Time | KindName::Frequency);
         let category = self.kind == KindName::Categorical;
         let feature = number || date || category;
         // Key, whether it is there, whether it means something, whether it must be there.
@@ -556,6 +564,16 @@ impl ColumnCheck<'_> {
                 Some(Value::Number(max)) if max > 0.0 && max.is_finite() => Kind::Time { max },
                 _ => {
                     let problem = "must be a positive number: the longest time that counts";
+                    return Err(self.wrong("max", problem));
+                }
+            },
+            KindName::Frequency => match spec.max {
+                Some(Value::Number(max)) if (1.0..=1e6).contains(&max) && max.fract() == 0.0 => {
+                    Kind::Frequency { most: max as u32 }
+                }
+                _ => {
+                    let problem = "must be a whole number from 1 to a million: how many records a \
+                                   line stands for at most";
                     return Err(self.wrong("max", problem));
                 }
             },
@@ -879,6 +897,7 @@ impl TryFrom<SchemaSpec> for Schema {
         for (kind, wanted) in [
             (KindName::Time, (|k: &Kind| matches!(k, Kind::Time { .. })) as fn(&Kind) -> bool),
             (KindName::Exposure, |k| matches!(k, Kind::Exposure { .. })),
+            (KindName::Frequency, |k| matches!(k, Kind::Frequency { .. })),
         ] {
             if count(wanted) > 1 {
                 return Err(SchemaError::KindCount { kind: kind.name(), found: count(wanted) });
@@ -969,6 +988,9 @@ impl From<Column> for ColumnSpec {
             }
             Kind::Site => named(KindName::Site),
             Kind::Person { most } => Self { records: Some(most), ..named(KindName::Person) },
+            Kind::Frequency { most } => {
+                Self { max: bound(f64::from(most)), ..named(KindName::Frequency) }
+            }
             Kind::Ignored => named(KindName::Ignored),
         };
         let written = |form: &DateForm| (form.format.clone(), form.origin.to_string());
@@ -1014,6 +1036,7 @@ impl Kind {
             Self::Person { .. } => KindName::Person.name(),
             Self::Time { .. } => KindName::Time.name(),
             Self::Exposure { .. } => KindName::Exposure.name(),
+            Self::Frequency { .. } => KindName::Frequency.name(),
             Self::Ignored => KindName::Ignored.name(),
         }
     }

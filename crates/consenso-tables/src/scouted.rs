@@ -111,6 +111,22 @@ impl RawLayout {
         Self { intervals: Some(Intervals { count, ends }), known_label: None, ..self }
     }
 
+    /// Asks nothing of labels: their mean and deviation are not used.
+    #[must_use]
+    pub fn knowing_labels(self) -> Self {
+        Self { known_label: Some([0.5, BLIND_SCALE]), ..self }
+    }
+
+    /// How far labels that are numbers lie apart at most, in the unit that they are trained in for
+    /// the declared range: one at least.
+    #[must_use]
+    pub fn label_range(&self) -> f64 {
+        match self.task {
+            Task::Regression { min, max } if self.keeps_labels => (max - min).max(1.0),
+            _ => 1.0,
+        }
+    }
+
     /// How many intervals of time there are, where labels are times until an event.
     #[must_use]
     pub fn intervals(&self) -> Option<usize> {

@@ -201,6 +201,7 @@ fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
             }
             Kind::Site => summary.categories = Some(table.site_names().len()),
             Kind::Time { max } => summary.declared = Some((0.0, *max)),
+            Kind::Frequency { most } => summary.declared = Some((0.0, f64::from(*most))),
             Kind::Person { .. } | Kind::Ignored => {}
         }
         feature += usize::from(column.kind.is_feature());

@@ -594,9 +594,29 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a record given, by column of the schema, whether its value is known, and the trimmed
-    /// text of those that are.
+    /// Adds a line given, by column of the schema, whether its value is known, and the trimmed text
+    /// of those that are: a record, or as many as its frequency says.
     pub(super) fn push<'t>(
+        &mut self,
+        known: &[bool],
+        cell: impl Fn(usize) -> &'t str,
+        line: impl Fn() -> u64,
+    ) -> Result<(), DataError> {
+        let mut columns = self.plan.schema.columns().iter().enumerate();
+        let times = columns.find_map(|(index, column)| match column.kind {
+            Kind::Frequency { most } if known[index] => Some((index, most)),
+            _ => None,
+        });
+        let times = match times.filter(|_| !self.plan.unlabelled) {
+            Some((index, most)) => {
+                self.number(index, cell(index), (0.0, f64::from(most)), &line)?.round() as u32
+            }
+            None => 1,
+        };
+        (0..times).try_for_each(|_| self.push_record(known, &cell, &line))
+    }
+
+    fn push_record<'t>(
         &mut self,
         known: &[bool],
         cell: impl Fn(usize) -> &'t str,
@@ -614,7 +634,7 @@ impl<'a> Builder<'a> {
         let schema = self.plan.schema;
         for (index, column) in schema.columns().iter().enumerate() {
             match (&column.kind, known[index].then(|| cell(index))) {
-                (Kind::Ignored | Kind::Person { .. }, _) => {}
+                (Kind::Ignored | Kind::Person { .. } | Kind::Frequency { .. }, _) => {}
                 // Its column has written it.
                 _ if column.derived => {}
                 (Kind::Time { max }, Some(cell)) => {

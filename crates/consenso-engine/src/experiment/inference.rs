@@ -13,7 +13,7 @@ use crate::problem::losses::{Gamma, NegativeBinomial};
 use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, RowDVector};
 use serde::{Deserialize, Serialize};
 
 /// `[inference]`: standard errors, intervals and p-values for every coefficient.
@@ -69,13 +69,14 @@ impl Default for InferenceSpec {
 /// What a study asks for: what it says, and the usual where its loss is never without standard
 /// errors.
 pub(super) fn asked(spec: &ExperimentSpec, loss: Loss) -> Option<InferenceSpec> {
-    spec.inference.or_else(|| loss.proportional().map(|_| InferenceSpec::default()))
+    let always = loss.proportional().is_some() || loss.is_of_pairs();
+    spec.inference.or_else(|| always.then(InferenceSpec::default))
 }
 
 impl InferenceSpec {
     /// Refuses what has no standard errors.
     pub(super) fn check(&self, loss: Loss, balanced: bool) -> Result<(), ConfigError> {
-        if self.calibration && loss.proportional().is_some() {
+        if self.calibration && (loss.proportional().is_some() || loss.is_of_times()) {
             return Err(ConfigError::at(
                 "calibration",
                 "times and ordered classes have several predictions each: leave calibration out, metrics has theirs on test records",
@@ -88,12 +89,13 @@ impl InferenceSpec {
         if balanced || loss.score(0.0, 1.0).is_none() && loss.proportional().is_none() {
             return Err(ConfigError::at(
                 "inference",
-                "standard errors are known for logistic, probit, ridge, huber, poisson, negative-binomial, gamma, ordinal and hazards losses \
-                 whose classes count alike: use one of these without class_weight, or leave [inference] out",
+                "standard errors are known for logistic, probit, ridge, huber, poisson, negative-binomial, gamma, ordinal, hazards and \
+                 stratified-hazards losses whose classes count alike: use one of these without class_weight, or leave [inference] out",
             ));
         }
         let likelihood = loss.is_logistic()
             || loss.proportional().is_some()
+            || loss.is_of_pairs()
             || matches!(loss, Loss::Probit(_) | Loss::Poisson(_));
         if self.covariance == Covariance::Model && !likelihood {
             return Err(ConfigError::at(
@@ -118,7 +120,7 @@ impl Experiment {
         let (encoder, _) = self.fitted(label, held)?;
         let schema = self.schema()?;
         let (kept, loss) = (&estimated.kept, self.objective.loss);
-        let (size, slopes) = (kept.len(), kept.len() - loss.outputs());
+        let (size, slopes) = (kept.len(), kept.len() - loss.intercepts());
         // Every row of the map is one coefficient in units of its column; an intercept is the score
         // of a record of zeros and reference levels.
         let units = encoder.units();
@@ -134,13 +136,19 @@ impl Experiment {
         });
         let at = &map * DVector::from_iterator(size, kept.iter().map(|&l| x[l]));
         let covariance = &map * &estimated.covariance * map.transpose();
-        // How sites vary, in the same units.
+        // How sites vary, in the same units. Of columns that are one number within a site nothing is
+        // told, and the intercept's deviation leaves them out.
         let spread = |a: usize| {
             let between = estimated.between.as_ref()?;
-            let row = map.row(a);
-            let of = |m: &DMatrix<f64>| (row * m * row.transpose())[(0, 0)];
-            let (all, chance) = (of(&between.all), of(&between.chance));
-            Some(Spread { all, chance, sites: between.sites })
+            let row = |b: usize| map[(a, b)];
+            let told = |b: usize| if between.varies[b] { map[(a, b)] } else { 0.0 };
+            let of = |row: &dyn Fn(usize) -> f64| {
+                let row = RowDVector::from_fn(size, |_, b| row(b));
+                let of = |m: &DMatrix<f64>| (&row * m * row.transpose())[(0, 0)];
+                (of(&between.all), of(&between.chance))
+            };
+            let told = between.varies[a].then(|| of(&told));
+            Some(Spread { whole: of(&row), told, sites: between.sites })
         };
         let ends = layout.interval_ends(standard);
         let names = intercept_names(self, &ends, &encoder);
@@ -166,18 +174,13 @@ impl Experiment {
         inference.residual_sd = estimated.residual.map(|deviation| deviation * scale);
         if let Some(compared) = &estimated.compared {
             let known = self.loss_under(Some(standard));
-            let deviation = estimated.residual.unwrap_or(1.0);
             let start = moved(layout, standard, &vec![0.0; layout.features() + 1]);
-            let of = OutcomeScale { loss: known, deviation, scale, start };
+            let of = OutcomeScale { loss: known, scale, start };
             inference.calibration = Some(calibration(compared, &of, spec.level));
         }
         inference.notes = notes(&encoder, kept, self.facts.agents, loss);
-        if estimated.between.is_some() {
-            inference.notes.push(
-                "sites are a sample of sites: standard errors also hold what varies between them, intervals are Student's, and \
-                 coefficients are those of sites as these are"
-                    .to_owned(),
-            );
+        if let Some(between) = &estimated.between {
+            inference.notes.extend(notes_on_sites(&encoder, kept, &between.varies));
         }
         if spec.covariance == Covariance::Model {
             inference.notes[0] = "standard errors are those of the model (its information) and hold sampling error and privacy noise; where the \
@@ -221,8 +224,6 @@ impl Experiment {
 /// What margins of standardised records predict.
 struct OutcomeScale {
     loss: Loss,
-    /// The deviation of residuals, where labels are standardised.
-    deviation: f64,
     /// A label is `start` and so many times a standardised one.
     scale: f64,
     start: f64,
@@ -238,18 +239,14 @@ impl OutcomeScale {
         }
     }
 
-    /// How outcomes vary around the prediction of a margin, in the units of their sums.
-    fn variance(&self, margin: f64) -> f64 {
-        let mean = self.mean(margin);
-        match self.loss {
-            Loss::Ridge { .. } | Loss::Huber { .. } => self.deviation * self.deviation,
-            Loss::NegativeBinomial(NegativeBinomial { dispersion, .. }) => {
-                mean + dispersion.unwrap_or(0.0) * mean * mean
-            }
-            Loss::Gamma(Gamma { dispersion, .. }) => (dispersion * mean).powi(2),
-            Loss::Poisson(_) => mean,
-            _ => mean * (1.0 - mean),
-        }
+    /// The outcomes less predictions that a u of one stands for at a margin. Where u is a score over
+    /// its bound, a margin that is too small by δ gives u = δ·i/b and outcomes that are δ·μ more.
+    fn unit(&self, known: Option<f64>, margin: f64) -> f64 {
+        let by_score = || {
+            let mean = self.loss.mean(margin);
+            self.loss.score(margin, mean).map_or(0.0, |s| mean * s.bound / s.most_information)
+        };
+        known.map_or_else(by_score, |unit| self.scale * unit)
     }
 }
 
@@ -262,23 +259,25 @@ fn calibration(found: &PredictionsBesideOutcomes, of: &OutcomeScale, level: f64)
     let reach = normal_quantile(0.5 + 0.5 * level);
     let (mut statistic, mut df) = (0.0, 0);
     let mut bins = Vec::with_capacity(found.shares.len());
-    for (bin, (&share, &sum)) in found.shares.iter().zip(&found.differences).enumerate() {
+    let sums = found.differences.iter().zip(&found.squares);
+    for (bin, (&share, (&sum, &square))) in found.shares.iter().zip(sums).enumerate() {
         let mut one = OutcomeBin {
             from: bin.checked_sub(1).map(|end| of.mean(found.ends[end])),
             to: found.ends.get(bin).map(|end| of.mean(*end)),
             share: share.clamp(0.0, 1.0),
             ..OutcomeBin::default()
         };
-        if share > (LEAST_SHARE * found.noise.0).max(1e-9) {
+        if share > (LEAST_SHARE * found.noise).max(1e-9) {
             let off = sum / share;
-            let sampling = found.sampling * share * of.variance(found.middles[bin]);
-            let noise = found.noise.1.powi(2) + (off * found.noise.0).powi(2);
+            let sampling = found.sampling * square.max(0.0);
+            let noise = found.noise.powi(2) * (1.0 + off * off);
             let error = (sampling + noise).sqrt() / share;
             statistic += (off / error).powi(2);
             df += 1;
-            one.difference = Some(of.scale * off);
-            one.low = Some(of.scale * (off - reach * error));
-            one.high = Some(of.scale * (off + reach * error));
+            let unit = of.unit(found.unit, found.middles[bin]);
+            one.difference = Some(unit * off);
+            one.low = Some(unit * (off - reach * error));
+            one.high = Some(unit * (off + reach * error));
         }
         bins.push(one);
     }
@@ -288,7 +287,7 @@ fn calibration(found: &PredictionsBesideOutcomes, of: &OutcomeScale, level: f64)
 
 /// Whether e to a coefficient is a ratio of odds, rates or hazards.
 fn has_ratio(loss: Loss) -> bool {
-    loss.is_logistic() || loss.has_log_link() || loss.proportional().is_some()
+    loss.is_logistic() || loss.has_log_link() || loss.proportional().is_some() || loss.is_of_pairs()
 }
 
 /// What an intercept is moved by: the middle of a number that was standardised, and the logarithm of
@@ -379,6 +378,10 @@ fn notes(encoder: &Encoder, kept: &[usize], sites: usize, loss: Loss) -> Vec<Str
             "a hazard is the logarithm of the rate of events per unit of time in its interval, of a record of zeros and reference levels"
                 .to_owned(),
         ),
+        Loss::StratifiedHazards(_) => notes.push(
+            "every site has a baseline hazard of its own, which nobody estimates: pairs of records of one site say who has the event first"
+                .to_owned(),
+        ),
         Loss::Ordinal { .. } => notes.push(
             "odds are those of a higher class; a|b is the threshold between two classes: log odds of being at most a are a|b less the score"
                 .to_owned(),
@@ -387,6 +390,25 @@ fn notes(encoder: &Encoder, kept: &[usize], sites: usize, loss: Loss) -> Vec<Str
     }
     if !left.is_empty() {
         notes.push(format!("reference levels: {}", left.join(", ")));
+    }
+    notes
+}
+
+/// What a reader must know where sites are a sample of sites.
+fn notes_on_sites(encoder: &Encoder, kept: &[usize], varies: &[bool]) -> Vec<String> {
+    let names = encoder.features();
+    let same = kept.iter().zip(varies).filter(|(_, varies)| !**varies);
+    let same: Vec<&str> = same.map(|(&l, _)| names[l].as_str()).collect();
+    let mut notes = vec![
+        "sites are a sample of sites: standard errors also hold what varies between them, intervals are Student's, and \
+         coefficients are those of sites as these are"
+            .to_owned(),
+    ];
+    if !same.is_empty() {
+        notes.push(format!(
+            "it cannot be told that these vary within sites, so nothing is said of how their coefficients vary between them: {}",
+            same.join(", ")
+        ));
     }
     notes
 }
@@ -628,6 +650,191 @@ mod tests {
         assert_eq!(Model::from_json(&model.to_json()).unwrap(), model);
         let table = model.regression_table(crate::model::TableFormat::Markdown).unwrap();
         assert!(table.contains("hazard ratio"), "{table}");
+    }
+
+    /// Without noise hazards of sites with baselines of their own are those of statsmodels' Logit of
+    /// pairs; under noise they lie around them, and no baseline is told.
+    #[test]
+    fn hazards_by_site_are_those_of_pairs() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/golden/stratified.json")).unwrap();
+        let records = survival();
+        let study = |head: &str, rest: &str, times: usize| {
+            let mut table = String::from("site,age,dose,ward,sex,time,event\n");
+            for _ in 0..times {
+                for j in 0..records["age"].as_array().unwrap().len() {
+                    let cell = |c: &str| records[c][j].to_string().trim_matches('"').to_owned();
+                    let cells = ["age", "dose", "ward", "sex", "time", "event"].map(cell);
+                    writeln!(table, "s{},{}", j % 3, cells.join(",")).unwrap();
+                }
+            }
+            let site = "[[column]]\nname = \"site\"\nkind = \"site\"\n";
+            let schema = toml::from_str::<Schema>(&format!("{COLUMNS}{site}{TIMES}\n")).unwrap();
+            let read = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+            let data = Dataset::new(vec![read.clone()], Some(&read), Encoding::Scouted).unwrap();
+            let text = format!(
+                "name = \"a\"\nruns = 1\n{head}[data]\npath = \"x.csv\"\nencoding = \"scouted\"\n\
+                 weights = \"records\"\npartition = {{ by = \"site\" }}\n\
+                 [objective]\nloss = \"stratified-hazards\"\n[graph]\nkind = \"path\"\n{rest}\n\
+                 [[algorithm]]\nkind = \"dgd\"\n"
+            );
+            let spec = toml::from_str(&text).unwrap();
+            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
+        };
+        let exact = model(&study("", "", 1).unwrap());
+        let inference = exact.inference.as_ref().unwrap();
+        close(inference, &names_of(&golden), &golden);
+        assert_eq!(inference.coefficients.len(), names_of(&golden).len());
+        assert!(exact.survival(&[("age", "60")]).unwrap().is_none());
+        let c_index = exact.metrics.as_ref().unwrap().c_index.unwrap();
+        assert!(c_index > 0.6 && c_index < 0.75, "{c_index}");
+        let table = exact.regression_table(crate::model::TableFormat::Markdown).unwrap();
+        assert!(table.contains("hazard ratio"), "{table}");
+        assert_eq!(Model::from_json(&exact.to_json()).unwrap(), exact);
+        let budget = "[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+        let noised = study("", budget, 20).unwrap();
+        let claim = noised.claim(0).unwrap();
+        assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
+        let inference = model(&noised).inference.unwrap();
+        for (l, name) in names_of(&golden).iter().enumerate() {
+            let found = inference.of_feature(name).unwrap();
+            let (at, error) = (found.estimate.unwrap(), found.std_error.unwrap());
+            let number = |of: &str| golden[of][l].as_f64().unwrap();
+            // Twenty copies of the records make other pairs, which say what Cox's likelihood says.
+            let alone = number("errors") / 20f64.sqrt();
+            assert!((at - number("cox")).abs() < 5.0 * error, "{name}: {at} ± {error}");
+            assert!(error > 0.8 * alone && error < 8.0 * alone, "{name}: {error} {alone}");
+        }
+        for (head, rest, word) in [
+            ("models = \"personal\"\n", "", "leave models out"),
+            (
+                "",
+                "[privacy]\nepsilon = 3.0\ndelta = 1e-6\nneighbours = \"add-remove\"",
+                "replace-one",
+            ),
+            ("", "[inference]\ncalibration = true", "leave calibration out"),
+        ] {
+            let said = study(head, rest, 1).unwrap_err().to_string();
+            assert!(said.contains(word), "{said}");
+        }
+    }
+
+    /// A column that is one number within every site has no deviation of its own, and the
+    /// intercept's is that of a mixed model without a random slope of it.
+    #[test]
+    fn columns_of_sites_have_no_deviation_between_sites() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/golden/mixed.json")).unwrap();
+        let mut table = String::from("site,dose,kind,y\n");
+        for j in 0..golden["site"].as_array().unwrap().len() {
+            let site = golden["site"][j].as_u64().unwrap();
+            // Sites differ by an intercept alone; what a record adds to it is its own.
+            let own = ((site * 7919) % 24) as f64 / 12.0 - 1.0;
+            let (dose, noise) =
+                (golden["dose"][j].as_f64().unwrap(), golden["y"][j].as_f64().unwrap());
+            let kind = ["a", "b"][usize::from(site % 2 == 0)];
+            let y = 0.5 * dose + own + 0.02 * noise + f64::from(u8::from(kind == "b"));
+            writeln!(table, "s{site},{dose},{kind},{y}").unwrap();
+        }
+        let schema = "reviewed = true\n[[column]]\nname = \"site\"\nkind = \"site\"\n\
+            [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\n\
+            [[column]]\nname = \"kind\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\"]\n\
+            [[column]]\nname = \"y\"\nkind = \"label\"\nmin = -20\nmax = 20\n";
+        for budget in ["", "[privacy]\nepsilon = 20.0\ndelta = 1e-6\n"] {
+            let schema = toml::from_str::<Schema>(schema).unwrap();
+            let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+            let data = Dataset::new(vec![records], None, Encoding::Scouted).unwrap();
+            let text = format!(
+                "name = \"a\"\nruns = 1\nmodels = \"personal\"\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\n\
+                 partition = {{ by = \"site\" }}\n[objective]\nloss = \"ridge\"\n[graph]\nkind = \"complete\"\n{budget}\
+                 [inference]\nlevel = 0.95\n[[algorithm]]\nkind = \"dgd\"\n"
+            );
+            let spec = toml::from_str(&text).unwrap();
+            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
+            let found = model(&Experiment::check(inputs).unwrap()).inference.unwrap();
+            let of = |name: &str| found.of_feature(name).unwrap();
+            assert!(of("kind=b").between_sites.is_none() && of("kind=b").std_error.is_some());
+            assert!(of("dose").between_sites.is_some(), "{found:?}");
+            let said = found.notes.join(" ");
+            assert!(said.contains("between them: kind=b"), "{said}");
+            // The deviation of the 24 numbers from −1 to 1.
+            let sd = of("bias").between_sites.unwrap();
+            assert!((sd.sd - 0.58).abs() < 0.08, "{sd:?}");
+            assert!(sd.df < 40.0, "{sd:?}");
+        }
+    }
+
+    /// Of a thousand models that have the law of the records, one in twenty is found wrong: sums in
+    /// bins are drawn as sites release them.
+    #[test]
+    fn a_right_model_is_found_wrong_in_one_of_twenty() {
+        use crate::problem::clipped::Standardised;
+        use crate::random::{Purpose, Seed};
+        use rand::RngExt;
+        const RECORDS: usize = 1_000;
+        let (x, ends) = ([0.7, -0.5], [-1.09, -0.68, -0.32, 0.09]);
+        let counts = Loss::Poisson { clip: 60.0, most: 60.0 };
+        for (loss, unit, noise) in [
+            (Loss::Logistic, Some(1.0), 0.0),
+            (Loss::Logistic, Some(1.0), 0.01),
+            (counts, None, 0.0),
+            (counts, None, 0.01),
+            (Loss::Ridge { clip: f64::INFINITY }, Some(3.0), 0.005),
+        ] {
+            let (mut alarms, draws) = (0, 1_000);
+            for draw in 0..draws {
+                let mut rng = Seed::from(draw).stream(Purpose::Audit, 0, 0);
+                let mut normal = || {
+                    let (u, v) = (1.0 - rng.random::<f64>(), rng.random::<f64>());
+                    let angle = 2.0 * std::f64::consts::PI * v;
+                    ((-2.0 * u.ln()).sqrt() * angle.cos(), rng.random::<f64>())
+                };
+                let mut records = crate::data::Records::with_capacity(2, RECORDS);
+                for _ in 0..RECORDS {
+                    let z = normal().0;
+                    let (error, chance) = normal();
+                    let margin = x[0] * z + x[1];
+                    let label = match loss {
+                        Loss::Logistic if chance < crate::model::probability(margin) => 1.0,
+                        Loss::Logistic => -1.0,
+                        Loss::Ridge { .. } => margin + error,
+                        _ => {
+                            let (mut p, mut y, mut left) = ((-margin.exp()).exp(), 0.0, chance);
+                            while left > p && y < 60.0 {
+                                left -= p;
+                                y += 1.0;
+                                p *= margin.exp() / y;
+                            }
+                            y
+                        }
+                    };
+                    records.push(&[z, 1.0], label);
+                }
+                let mut sums = vec![0.0; 15];
+                Standardised::of(records).outcomes_sum(loss, &x, &ends, unit, &mut sums);
+                let mut of = |part: usize| -> Vec<f64> {
+                    let one =
+                        |bin: &[f64]| 3f64.sqrt() * bin[part] / RECORDS as f64 + noise * normal().0;
+                    sums.chunks_exact(3).map(one).collect()
+                };
+                let found = PredictionsBesideOutcomes {
+                    ends: ends.to_vec(),
+                    middles: vec![-1.4, -0.88, -0.5, -0.1, 0.4],
+                    shares: of(0),
+                    differences: of(1),
+                    squares: of(2),
+                    noise,
+                    unit,
+                    sampling: 1.0 / RECORDS as f64,
+                };
+                let of = OutcomeScale { loss, scale: 1.0, start: 0.0 };
+                alarms += u32::from(calibration(&found, &of, 0.95).p.unwrap() < 0.05);
+            }
+            // Three deviations of a binomial either way.
+            assert!((30..=71).contains(&alarms), "{loss:?} {noise}: {alarms} of {draws}");
+        }
     }
 
     /// Ordered classes are those of statsmodels.

@@ -154,7 +154,10 @@ impl Experiment {
             // they are: what `predict` computes.
             (Some(layout), Some((standard, x))) => {
                 let mut scores = problem::scores(loss, &layout.encode(standard, &test), &x);
-                if let Task::Regression { min, max } = layout.task() {
+                // Scores of a log link are no labels.
+                if let (Task::Regression { min, max }, false) =
+                    (layout.task(), layout.keeps_labels())
+                {
                     scores.iter_mut().for_each(|score| *score = score.clamp(min, max));
                 }
                 scores

@@ -31,6 +31,10 @@ const INTERCEPT: f64 = 10.0;
 /// # Errors
 /// Records that are not in memory, or cannot be divided as asked.
 pub(super) fn reference(experiment: &Experiment) -> Result<Option<Reference>, ConfigError> {
+    // Pairs have no records of their own to choose μ on.
+    if experiment.objective.loss.is_of_pairs() {
+        return Ok(None);
+    }
     // Without test records there is nothing to judge it on, and no need for another copy of the
     // records.
     Ok(match experiment.test_records(0) {

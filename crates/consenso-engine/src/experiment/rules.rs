@@ -478,11 +478,29 @@ const STUDY: &[Rule<OfStudy>] = &[
     ),
     study(
         "models",
-        "`models = \"personal\"` with `loss = \"hazards\"` or `\"ordinal\"`",
-        |a| a.spec.models.is_personal() && a.loss.proportional().is_some(),
-        "personal models have one intercept, and this loss has several",
+        "`models = \"personal\"` with `loss = \"hazards\"`, `\"stratified-hazards\"` or `\"ordinal\"`",
+        |a| a.spec.models.is_personal() && (a.loss.proportional().is_some() || a.loss.is_of_pairs()),
+        "personal models have one intercept, and this loss has several or none",
         "leave models out",
     ),
+    study(
+        "loss",
+        "`loss = \"stratified-hazards\"` with persons of several records",
+        |a| a.loss.is_of_pairs() && super::scouted::records_per_person(a.source) > 1,
+        "every record is in one pair, and a person's would be in several",
+        "use loss = \"hazards\", or keep one record per person",
+    ),
+    study(
+        "neighbours",
+        "`loss = \"stratified-hazards\"` with other neighbours than \"replace-one\"",
+        |a| {
+            let other = |p: PrivacySpec| p.neighbours != NeighbourRelation::ReplaceOne;
+            a.loss.is_of_pairs() && a.spec.privacy.is_some_and(other)
+        },
+        "records are in pairs: one that is not there leaves another without its own",
+        "set privacy.neighbours = \"replace-one\", or use loss = \"hazards\"",
+    )
+    .refusing_claim(),
     study(
         "exposure",
         "`data.exposure` with a loss that has no log link",
@@ -500,7 +518,7 @@ const STUDY: &[Rule<OfStudy>] = &[
     study(
         "time",
         "a time until an event with another loss than hazards",
-        |a| a.has_times() && !matches!(a.loss, Loss::Hazards { .. }) && !a.asks_questions(),
+        |a| a.has_times() && !a.loss.is_of_times() && !a.asks_questions(),
         "labels are times until an event, some of which nobody has seen",
         "set objective.loss = \"hazards\", or leave data.time out",
     ),

@@ -15,7 +15,7 @@ use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{
-    Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
+    Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule, pairs,
 };
 use crate::protocol::scouted::{Scouted, ScoutingRequest, loss_under};
 use crate::protocol::staged::Staged;
@@ -37,6 +37,8 @@ pub(super) fn layout(
             Loss::Hazards { intervals } => {
                 layout.with_intervals(intervals, spec.objective.cuts.as_deref())
             }
+            // Pairs of records say who was first: nothing is asked of times.
+            Loss::StratifiedHazards(_) => layout.knowing_labels(),
             _ => layout,
         })
     })
@@ -435,11 +437,15 @@ fn pooled(
 ) -> LocalObjective {
     let raw = || locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records);
     let rows = raw().map(Records::len).sum();
-    let all = Records::gathered(rows, raw().map(|records| layout.encode(standard, records)));
-    LocalObjective::new(
-        Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
-        all,
-    )
+    let loss = experiment.loss_under(Some(standard));
+    let encode = |records| rows_of(loss, layout.encode(standard, records));
+    let all = Records::gathered(rows, raw().map(encode));
+    LocalObjective::new(Objective { loss, ..experiment.objective }, all)
+}
+
+/// The rows that a loss is of: one per record of a site, or one per pair.
+fn rows_of(loss: Loss, records: Records) -> Records {
+    if loss.is_of_pairs() { pairs::of(&records) } else { records }
 }
 
 impl Experiment {
@@ -485,9 +491,10 @@ impl Experiment {
 
     /// One agent's objective under a standard, with a ridge for its own records.
     pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
-        let records = self.layout.as_ref()?.encode(standard, local.mean_loss()?.records());
-        let regularization = 1.0 / records.len().max(1) as f64;
         let loss = self.loss_under(Some(standard));
+        let encoded = self.layout.as_ref()?.encode(standard, local.mean_loss()?.records());
+        let records = rows_of(loss, encoded);
+        let regularization = 1.0 / records.len().max(1) as f64;
         Some(LocalObjective::new(Objective { regularization, loss }, records))
     }
 

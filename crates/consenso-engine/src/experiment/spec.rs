@@ -769,8 +769,11 @@ impl ExperimentSpec {
         let given_encoding = data.is_some_and(|data| data.contains_key("encoding"));
         self.name_scouted(given_encoding, file)?;
         let open = data.is_some() && !given_encoding;
-        let several = matches!(self.objective.loss, LossKind::Hazards | LossKind::Ordinal);
-        let scouts = self.inference.is_some() || several || self.data.exposure.is_some();
+        let always = matches!(
+            self.objective.loss,
+            LossKind::Hazards | LossKind::StratifiedHazards | LossKind::Ordinal
+        );
+        let scouts = self.inference.is_some() || always || self.data.exposure.is_some();
         if open && (scouts || self.can_scout()) {
             self.data.encoding = Encoding::Scouted;
         }

@@ -150,33 +150,46 @@ pub struct BetweenSites {
     pub df: f64,
 }
 
-/// What is known of how a coefficient varies between sites.
+/// What is known of how a coefficient varies between sites. Variances are pairs: of the sites'
+/// coefficients, sampling error and noise in it, and what of it sampling error and noise make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
-    /// The variance of the sites' coefficients, sampling error and noise in it.
-    pub(crate) all: f64,
-    /// What of it sampling error and noise make.
-    pub(crate) chance: f64,
+    /// The variance that is part of the coefficient's own.
+    pub(crate) whole: (f64, f64),
+    /// The variance that can be told from how the intercept varies.
+    pub(crate) told: Option<(f64, f64)>,
     /// How many sites of equal weight would say as much.
     pub(crate) sites: f64,
 }
 
 impl Spread {
-    /// The deviation between sites with its interval, from the χ² law of a variance, and the degrees
-    /// of freedom of a coefficient whose variance is `whole` (Satterthwaite).
-    fn found(self, level: f64, whole: f64) -> BetweenSites {
-        let own = (self.all - self.chance).max(0.0);
-        let least = (self.sites - 1.0).max(1.0);
+    fn least(self) -> f64 {
+        (self.sites - 1.0).max(1.0)
+    }
+
+    /// The degrees of freedom of a coefficient whose variance is `variance` (Satterthwaite).
+    fn df(self, variance: f64) -> f64 {
+        let part = (self.whole.0 - self.whole.1).max(0.0) / self.sites;
+        let df = if part > 0.0 {
+            self.least() * (variance / part).powi(2).max(1.0)
+        } else {
+            f64::INFINITY
+        };
+        df.min(1e9)
+    }
+
+    /// The deviation between sites with its interval, from the χ² law of a variance.
+    fn found(self, level: f64, variance: f64) -> Option<BetweenSites> {
+        let ((all, chance), least) = (self.told?, self.least());
         let z = normal_quantile(0.5 + 0.5 * level);
         // Wilson and Hilferty's quantile of χ² over its degrees of freedom.
         let chi = |z: f64| {
             let v = 2.0 / (9.0 * least);
             (1.0 - v + z * v.sqrt()).max(0.05).powi(3)
         };
-        let end = |z: f64| (self.all / chi(z) - self.chance).max(0.0).sqrt();
-        let part = own / self.sites;
-        let df = if part > 0.0 { least * (whole / part).powi(2).max(1.0) } else { f64::INFINITY };
-        BetweenSites { sd: own.sqrt(), low: end(z), high: end(-z), df: df.min(1e9) }
+        let end = |z: f64| (all / chi(z) - chance).max(0.0).sqrt();
+        let sd = (all - chance).max(0.0).sqrt();
+        Some(BetweenSites { sd, low: end(z), high: end(-z), df: self.df(variance) })
     }
 }
 
@@ -236,11 +249,8 @@ impl Inference {
             }
             None => {
                 let (at, error) = (found.estimate, covariance[l][l].max(0.0).sqrt());
-                let between = found.spread.map(|s| s.found(level, covariance[l][l]));
-                let (reach, size) = match between {
-                    Some(BetweenSites { df, .. }) => {
-                        (student_of_normal(reach, df), normal_of_student(at / error, df))
-                    }
+                let (reach, size) = match found.spread.map(|s| s.df(covariance[l][l])) {
+                    Some(df) => (student_of_normal(reach, df), normal_of_student(at / error, df)),
                     None => (reach, (at / error).abs()),
                 };
                 let (low, high) = (at - reach * error, at + reach * error);
@@ -253,7 +263,7 @@ impl Inference {
                     high: Some(high),
                     p: Some(libm::erfc(size / std::f64::consts::SQRT_2)),
                     ratio: found.is_ratio.then_some(ratio),
-                    between_sites: between,
+                    between_sites: found.spread.and_then(|s| s.found(level, covariance[l][l])),
                     refused: None,
                 }
             }
@@ -291,8 +301,15 @@ impl Inference {
             is_ratio: at.iter().all(|&(l, _)| self.coefficients[l].ratio.is_some()),
             spread: None,
         };
-        let of_site = |l: usize| self.coefficients[l].between_sites.map(|b| b.df);
-        let df = at.iter().filter_map(|&(l, _)| of_site(l)).fold(f64::INFINITY, f64::min);
+        // One of a column that is the same within sites has no deviation: the fewest of all hold.
+        let least = |some: &mut dyn Iterator<Item = &Estimate>| {
+            some.filter_map(|c| Some(c.between_sites?.df)).fold(f64::INFINITY, f64::min)
+        };
+        let untold = at.iter().any(|&(l, _)| self.coefficients[l].between_sites.is_none());
+        let df = match untold {
+            true => least(&mut self.coefficients.iter()),
+            false => least(&mut at.iter().map(|&(l, _)| &self.coefficients[l])),
+        };
         let mut one = Self::of(self.level, vec![found], vec![vec![variance]]).coefficients.pop()?;
         if df.is_finite() {
             let (reach, error) =

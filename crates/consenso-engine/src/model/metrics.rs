@@ -129,6 +129,10 @@ impl Metrics {
                 many(&scores, labels, *classes)
             }
             Loss::Hazards { intervals } => super::survival::figures(*intervals, scores, labels),
+            Loss::StratifiedHazards(_) => {
+                let c_index = super::survival::concordance(scores, labels);
+                Self { c_index, ..Self::default() }
+            }
             loss if loss.is_logistic() => two(scores, labels, threshold),
             loss if loss.has_probabilities() => {
                 let odds: Vec<f64> = scores.iter().map(|m| margin_of(loss.mean(*m))).collect();

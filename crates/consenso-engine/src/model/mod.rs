@@ -384,6 +384,11 @@ impl Model {
                     let last = probabilities.last().copied().unwrap_or(1.0);
                     Answer { prediction: Prediction::Number(1.0 - last), probabilities }
                 }
+                // The hazard beside that of a record of means at the same site.
+                loss if loss.is_of_pairs() => Answer {
+                    prediction: Prediction::Number(loss.mean(scores[0])),
+                    probabilities: Vec::new(),
+                },
                 Loss::Ordinal { classes } => {
                     let probabilities =
                         Proportional::Odds { classes: *classes }.probabilities(scores);
@@ -459,7 +464,7 @@ impl Model {
         let units = self.encoder.as_ref().map(Encoder::units);
         let norms = self.encoder.as_ref().zip(self.schema.as_ref()).and_then(|(e, s)| e.norms(s));
         let ordered = matches!(self.loss, Some(Loss::Ordinal { .. }));
-        let hazards = matches!(self.loss, Some(Loss::Hazards { .. }));
+        let hazards = self.loss.is_some_and(|l| l.is_of_times());
         let binary = ordered || self.loss.is_some_and(|l| l.is_logistic());
         let rates = self.loss.is_some_and(|l| l.has_log_link());
         let unscaled = self.encoder.as_ref().is_some_and(|e| !e.unit_rows());

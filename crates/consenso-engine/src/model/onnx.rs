@@ -141,7 +141,7 @@ impl Model {
     pub fn to_onnx(&self, agent: Option<&str>) -> Result<Vec<u8>, ModelError> {
         let (schema, encoder, loss) = self.applicable()?;
         let weights = self.weights_of(agent)?;
-        if loss.proportional().is_some() || encoder.has_offset() {
+        if loss.proportional().is_some() || loss.is_of_pairs() || encoder.has_offset() {
             return Err(ModelError::NotApplicable(
                 "models of hazards, of ordered classes and with exposures are not written as ONNX: use `consenso predict`".into(),
             ));

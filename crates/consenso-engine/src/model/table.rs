@@ -43,7 +43,7 @@ impl Model {
         header.extend([format!("{level} % interval"), "p".into()]);
         if inference.coefficients.iter().any(|c| c.ratio.is_some()) {
             let ratio = match self.loss {
-                Some(Loss::Hazards { .. }) => "hazard ratio",
+                Some(loss) if loss.is_of_times() => "hazard ratio",
                 Some(Loss::Ordinal { .. }) => "odds ratio",
                 Some(loss) if loss.is_logistic() => "odds ratio",
                 _ => "rate ratio",

@@ -2,7 +2,9 @@
 
 use consenso_engine::data::{Encoding, Records, RowBounds, Synthetic, SyntheticTask, Task};
 use consenso_engine::privacy::NeighbourRelation;
-use consenso_engine::problem::losses::{Gamma, NegativeBinomial, Poisson, Probit, Quantile};
+use consenso_engine::problem::losses::{
+    Gamma, NegativeBinomial, Poisson, Probit, Quantile, StratifiedHazards,
+};
 use consenso_engine::problem::solve::{Proximal, central_optimum, proximal_step};
 use consenso_engine::problem::{
     Constraint, LocalObjective, Loss, LossKind, LossOptions, Objective, Sensitivity, Workspace,
@@ -15,7 +17,7 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 17] = [
+const LOSSES: [Loss; 18] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
@@ -33,6 +35,7 @@ const LOSSES: [Loss; 17] = [
     Loss::Gamma(Gamma { clip: 3.0, dispersion: 1.0 }),
     Loss::Probit(Probit { clip: 1.5 }),
     Loss::Quantile(Quantile { quantile: 0.8, smoothing: 0.3 }),
+    Loss::StratifiedHazards(StratifiedHazards {}),
 ];
 
 /// These, and with its defaults every loss of the table of families that is not among them: a new

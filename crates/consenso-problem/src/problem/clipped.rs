@@ -57,6 +57,8 @@ pub struct Standardised {
     persons: Vec<Vec<u32>>,
     /// The rows cut to at most unit length, once an algorithm asked for them.
     unit: OnceLock<super::LocalObjective>,
+    /// The rows of pairs, once a loss of pairs asked for them.
+    pairs: OnceLock<Box<Standardised>>,
 }
 
 impl std::fmt::Debug for Standardised {
@@ -109,7 +111,23 @@ impl Standardised {
         };
         let norms = (0..records.len()).map(norm).collect();
         let persons = rows_by_person(records.persons());
-        Self { records, norms, persons, unit: OnceLock::new() }
+        Self { records, norms, persons, unit: OnceLock::new(), pairs: OnceLock::new() }
+    }
+
+    /// Rows that are standardised already.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(records: Records) -> Self {
+        Self::new(records)
+    }
+
+    /// The rows that a loss is of: these, or those of their pairs.
+    pub fn of_loss(&self, loss: Loss) -> &Self {
+        if loss.is_of_pairs() {
+            self.pairs.get_or_init(|| Box::new(Self::new(super::pairs::of(&self.records))))
+        } else {
+            self
+        }
     }
 
     /// The rows of every person, where it is known whom records are about.

@@ -377,7 +377,25 @@ impl Loss {
     /// Whether e to a coefficient multiplies the mean.
     #[must_use]
     pub fn has_log_link(&self) -> bool {
-        self.keeps_labels()
+        self.keeps_labels() && !self.is_of_pairs()
+    }
+
+    /// Whether it is a loss of pairs of records, in which intercepts cancel.
+    #[must_use]
+    pub fn is_of_pairs(&self) -> bool {
+        matches!(self, Self::StratifiedHazards(_))
+    }
+
+    /// Whether labels are times until an event, negative where it was not seen.
+    #[must_use]
+    pub fn is_of_times(&self) -> bool {
+        matches!(self, Self::Hazards { .. } | Self::StratifiedHazards(_))
+    }
+
+    /// How many intercepts are estimated.
+    #[must_use]
+    pub fn intercepts(&self) -> usize {
+        if self.is_of_pairs() { 0 } else { self.outputs() }
     }
 
     /// What a margin predicts: a mean, or the probability of the positive of two classes.

@@ -13,6 +13,7 @@ pub mod coupling;
 mod local;
 pub mod loss;
 pub mod losses;
+pub mod pairs;
 pub mod proportional;
 pub mod scores;
 pub mod sensitivity;

@@ -210,22 +210,38 @@ impl Standardised {
 }
 
 impl Standardised {
-    /// By bin of the scores zᵀx, which end at `ends`, two numbers: how many records there are, and
-    /// their outcomes less what x predicts, in units of `unit` and cut to ±1 each; both over √2, so
-    /// that one record adds a vector that is at most one long.
-    pub fn outcomes_sum(&self, loss: Loss, x: &[f64], ends: &[f64], unit: f64, sum: &mut [f64]) {
+    /// By bin of the scores zᵀx, which end at `ends`, three numbers: how many records there are, the
+    /// sum of u and that of u², all over √3. u is an outcome less what x predicts in units of `unit`,
+    /// cut to ±1; without a unit it is the record's score over its bound, with the sign turned.
+    ///
+    /// **Sensitivity.** (1, u, u²)/√3 is at most one long. Those of two records in different bins are
+    /// orthogonal; in the same bin they differ by |u − u'|·√(1 + (u + u')²)/√3 ≤ 2/√3, for |u − u'| +
+    /// |u + u'| ≤ 2. So replacing a record moves the sum by at most √2.
+    pub fn outcomes_sum(
+        &self,
+        loss: Loss,
+        x: &[f64],
+        ends: &[f64],
+        unit: Option<f64>,
+        sum: &mut [f64],
+    ) {
         sum.fill(0.0);
         let records = &self.records;
         let mut margins = vec![0.0; records.len()];
         kernel::all_margins(records.layout(), x, &mut margins);
         // A little less, so that a record's vector is no longer than one as computed.
-        let one = std::f64::consts::FRAC_1_SQRT_2 * (1.0 - 4.0 * f64::EPSILON);
+        let one = (1.0 - 8.0 * f64::EPSILON) / 3f64.sqrt();
         for (&margin, &label) in margins.iter().zip(records.labels()) {
-            let off = (loss.outcome_less_mean(margin, label) / unit).clamp(-1.0, 1.0);
+            let off = match unit {
+                Some(unit) => loss.outcome_less_mean(margin, label) / unit,
+                None => loss.score(margin, label).map_or(f64::NAN, |s| -s.value / s.bound),
+            };
             let bin = ends.iter().filter(|end| margin >= **end).count();
             if off.is_finite() && margin.is_finite() {
-                sum[2 * bin] += one;
-                sum[2 * bin + 1] += one * off;
+                let off = off.clamp(-1.0, 1.0);
+                for (sum, part) in sum[3 * bin..].iter_mut().zip([1.0, off, off * off]) {
+                    *sum += one * part;
+                }
             }
         }
     }
@@ -502,16 +518,18 @@ mod tests {
     fn one_record_moves_outcomes_by_the_root_of_two() {
         let rows = [[2.5, -2.5, 1.0], [-0.1, 0.2, 1.0], [1e150, 1.0, 1.0], [9.0, -0.1, 1.0]];
         for (loss, labels) in LOSSES {
-            let mut made: Vec<Vec<f64>> = vec![vec![0.0; 10]];
+            let mut made: Vec<Vec<f64>> = vec![vec![0.0; 15]];
             for (row, label) in rows.into_iter().flat_map(|r| labels.map(|y| (r, y))) {
                 let mut records = Records::with_capacity(3, 1);
                 records.push(&row, label);
-                let mut sum = vec![0.0; 10];
                 let rows = Standardised::new(records);
                 let ends = [-1.0, -0.2, 0.2, 1.0];
-                rows.outcomes_sum(loss, &[0.3, -0.2, 0.1], &ends, 2.0, &mut sum);
-                assert!(kernel::norm(&sum) <= 1.0, "{loss:?} {sum:?}");
-                made.push(sum);
+                for unit in [Some(2.0), None] {
+                    let mut sum = vec![0.0; 15];
+                    rows.outcomes_sum(loss, &[0.3, -0.2, 0.1], &ends, unit, &mut sum);
+                    assert!(kernel::norm(&sum) <= 1.0, "{loss:?} {sum:?}");
+                    made.push(sum);
+                }
             }
             let apart =
                 |a: &Vec<f64>| made.iter().map(|b| kernel::distance(a, b)).fold(0.0, f64::max);

@@ -331,6 +331,9 @@ pub fn columns(model: &Model) -> Vec<String> {
         }
         Kind::Time { max } => Some(format!("{} (time until an event, at most {max})", column.name)),
         Kind::Exposure { min, max } => Some(format!("{} (exposure, {min} to {max})", column.name)),
+        Kind::Frequency { most } => {
+            Some(format!("{} (frequency, at most {most} records a line)", column.name))
+        }
         Kind::Site | Kind::Ignored => None,
     };
     schema.columns().iter().filter_map(one).collect()

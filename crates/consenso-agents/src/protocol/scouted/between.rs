@@ -19,27 +19,91 @@
 //!
 //! Deviations of coefficients are so to first order: where sites differ by more than their records
 //! scatter, bounded residuals make them come out too large.
+//!
+//! **Columns that are one number within every site** (a school's type) have no deviation of their
+//! own: at a site it cannot be told from the intercept's. What tells them apart is the same release
+//! of Ĥ, site by site. With h_i a site's information of its intercepts together and a_il that of
+//! column l and them, the information that column l has within sites is
+//!
+//! ```text
+//! V_l = H_ll − Σ w_i (a_il² − σ_a²)/h_i,
+//! ```
+//!
+//! zero for such a column. Where V_l is not three deviations of its noise above zero, nothing is
+//! said of how the column's coefficient varies, and the intercept's deviation leaves it out, as a
+//! mixed model without a random slope of that column does.
 
-use super::inference::Part;
+use super::inference::{Part, symmetric};
 use super::sums::Stage;
 use super::{Recipe, Scouted, State};
+use crate::problem::scores::MatrixSum;
 use nalgebra::DMatrix;
 
+/// How many deviations of its noise a column's information within sites must have.
+const LEAST_WITHIN: f64 = 3.0;
+/// What rounding may leave of it, as a share of the column's whole information.
+const ROUNDING: f64 = 1e-9;
+
 impl Scouted {
-    /// Whether the releases of a stage say how sites differ.
-    pub(super) fn measures_between(&self, stage: Stage) -> bool {
-        self.recipe.request.between
-            && matches!(stage, Stage::Infer(number) if self.shape.inference_part(number) == Part::Score)
+    /// Takes from the releases of a stage what they say of how sites differ, where that is asked
+    /// for; the total is known already.
+    pub(super) fn compare_sites<'a>(
+        &self,
+        stage: Stage,
+        sites: impl Iterator<Item = &'a [f64]>,
+        state: &mut State<'_>,
+    ) {
+        let Stage::Infer(number) = stage else { return };
+        if !self.recipe.request.between {
+            return;
+        }
+        match self.shape.inference_part(number) {
+            Part::Score => self.recipe.spread_of_sites(sites, state),
+            Part::Matrix(MatrixSum::Curvature) => self.recipe.vary_within_sites(sites, state),
+            Part::Matrix(MatrixSum::Moment) | Part::Compared => {}
+        }
     }
 }
 
 impl Recipe {
+    /// Writes which of the kept columns vary within sites: 1 for those that do.
+    fn vary_within_sites<'a>(&self, sites: impl Iterator<Item = &'a [f64]>, state: &mut State<'_>) {
+        let (size, count) = (self.kept_len(), self.request.loss.intercepts());
+        let slopes = size - count;
+        let mut of_all = symmetric(state.total, size);
+        let whole = |m: &DMatrix<f64>| m.view((slopes, slopes), (count, count)).sum();
+        let usual = whole(&of_all);
+        // The noise of an entry on the diagonal of one site's sum.
+        let each = self.request.mu.map_or(0.0, |_| self.curvature_noise() / self.r);
+        let own = self.request.change_factor.sqrt() * each;
+        let squares: f64 = self.factors.iter().map(|f| f * f).sum();
+        let mut variance = vec![own * own * squares; slopes];
+        for ((row, factor), weight) in sites.zip(&self.factors).zip(&self.weights) {
+            let per_record = factor / weight;
+            let noise = (own * per_record).powi(2);
+            let site = symmetric(row, size) * per_record;
+            // Noise must not make it small; without noise it is what it is.
+            let least = if each > 0.0 { 0.5 * usual } else { 0.0 };
+            let h = whole(&site).max(least).max(f64::MIN_POSITIVE);
+            let (of_a, of_h) = (0.5 * noise * count as f64, noise * (count * count) as f64);
+            for (l, variance) in variance.iter_mut().enumerate() {
+                let a = site.view((l, slopes), (1, count)).sum();
+                of_all[(l, l)] -= weight * (a * a - of_a) / h;
+                let uncertain =
+                    (2.0 * of_a + 4.0 * a * a) * of_a / (h * h) + a.powi(4) * of_h / h.powi(4);
+                *variance += weight * weight * uncertain;
+            }
+        }
+        let total = symmetric(state.total, size);
+        state.varies.fill(1.0);
+        for (l, variance) in variance.into_iter().enumerate() {
+            let least = LEAST_WITHIN * variance.sqrt() + ROUNDING * total[(l, l)].abs();
+            state.varies[l] = if of_all[(l, l)] > least { 1.0 } else { 0.0 };
+        }
+    }
+
     /// Writes B, in units of what one record adds at most; the total is known already.
-    pub(super) fn spread_of_sites<'a>(
-        &self,
-        sites: impl Iterator<Item = &'a [f64]>,
-        state: &mut State<'_>,
-    ) {
+    fn spread_of_sites<'a>(&self, sites: impl Iterator<Item = &'a [f64]>, state: &mut State<'_>) {
         let kept = self.kept(state.standard);
         state.between.fill(0.0);
         for ((row, factor), weight) in sites.zip(&self.factors).zip(&self.weights) {

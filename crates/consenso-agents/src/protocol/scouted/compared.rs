@@ -4,13 +4,14 @@
 //! Records are sorted by their score zᵀx̂ under the estimate into five bins. With the intercept as
 //! the middle of the scores and √Σx̂² as their deviation, which standardised columns that do not go
 //! together have, the bins end at the quintiles of a normal law: all of it is public by then. A
-//! record adds (1, u)/√2 to its bin, where u is its outcome less its prediction in units of `unit`,
-//! cut to ±1: the unit is one for two classes, so that nothing is cut, and three deviations of the
-//! label otherwise.
+//! record adds (1, u, u²)/√3 to its bin. Of two classes u is the outcome less its prediction, so
+//! that nothing is cut; of labels that are standardised it is that in units of three deviations, cut
+//! to ±1; of counts and amounts it is the record's bounded score (`problem/losses`) over its bound,
+//! which has mean zero where the law at the prediction is right, however often it is cut. Σ u² says
+//! how much Σ u varies by chance, so that nothing is assumed of how labels vary.
 //!
-//! **Sensitivity.** The vector is at most one long. Two records of different bins have orthogonal
-//! vectors, and two of the same bin differ in u alone, by at most 2/√2: replacing a record moves the
-//! sum by at most √2, setting its summand to zero by one, as a matrix of `scores.rs` moves.
+//! **Sensitivity.** Replacing a record moves the sum by at most √2 (`outcomes_sum` in `scores.rs` has
+//! the proof), setting its summand to zero by one, as a matrix of `scores.rs` moves.
 //!
 //! What is found is about the model as it was released: noise in x̂ that makes it predict too much
 //! is seen as such.
@@ -26,6 +27,8 @@ const ENDS: [f64; BINS - 1] = [-0.841_621, -0.253_347, 0.253_347, 0.841_621];
 const MIDDLES: [f64; BINS] = [-1.281_552, -0.524_401, 0.0, 0.524_401, 1.281_552];
 /// Outcomes count up to so many deviations of the label from their predictions.
 const REACH: f64 = 3.0;
+/// And without noise up to so many ranges of the label: all do.
+const UNCUT: f64 = 1e6;
 
 /// What a release says of predictions beside outcomes, on scores of standardised columns.
 #[derive(Clone, Debug)]
@@ -36,11 +39,15 @@ pub struct PredictionsBesideOutcomes {
     pub middles: Vec<f64>,
     /// The share of the records in each bin, noised.
     pub shares: Vec<f64>,
-    /// The sum of outcomes less predictions over the records of each bin, as a share of all records,
-    /// noised; in units of the label's deviation where labels are standardised.
+    /// The sum of u over the records of each bin, as a share of all records, noised.
     pub differences: Vec<f64>,
-    /// The deviation of the noise of shares, and of differences.
-    pub noise: (f64, f64),
+    /// The same of u².
+    pub squares: Vec<f64>,
+    /// The deviation of the noise of all these.
+    pub noise: f64,
+    /// What a u of one is: outcomes less predictions, in units of the label's deviation where labels
+    /// are standardised; absent where u is a score.
+    pub unit: Option<f64>,
     /// The variance of the mean over all records of a number that varies by one.
     pub sampling: f64,
 }
@@ -48,7 +55,7 @@ pub struct PredictionsBesideOutcomes {
 impl Recipe {
     /// Numbers of this release.
     pub(super) fn compared_len(&self) -> usize {
-        if self.request.compares { 2 * BINS } else { 0 }
+        if self.request.compares { 3 * BINS } else { 0 }
     }
 
     /// Middle and deviation of the scores of `x`.
@@ -63,13 +70,14 @@ impl Recipe {
         ENDS.iter().map(|t| middle + deviation * t).collect()
     }
 
-    /// How far an outcome counts.
-    fn outcome_unit(&self, standard: &[f64]) -> f64 {
+    /// How far an outcome counts; `None` where scores count. Without noise nothing is cut.
+    fn outcome_unit(&self, standard: &[f64]) -> Option<f64> {
         let layout = &self.request.layout;
         match layout.label_moments(standard) {
-            Some((_, deviation)) if layout.keeps_labels() => REACH * deviation.max(1e-9),
-            Some(_) => REACH,
-            None => 1.0,
+            Some(_) if self.request.mu.is_none() => Some(UNCUT * layout.label_range()),
+            Some(_) if layout.keeps_labels() => None,
+            Some(_) => Some(REACH),
+            None => Some(1.0),
         }
     }
 
@@ -92,16 +100,17 @@ impl Recipe {
         x: &[f64],
         total: &[f64],
     ) -> PredictionsBesideOutcomes {
-        let root = std::f64::consts::SQRT_2;
+        let root = 3f64.sqrt();
         let (middle, deviation) = self.scores_of(x);
-        let unit = self.outcome_unit(standard);
-        let noise = root * self.request.change_factor.sqrt() * self.noise_per(SHARE);
+        let of = |part: usize| total.chunks_exact(3).map(|bin| root * bin[part]).collect();
         PredictionsBesideOutcomes {
             ends: self.bin_ends(x),
             middles: MIDDLES.iter().map(|t| middle + deviation * t).collect(),
-            shares: total.chunks_exact(2).map(|pair| root * pair[0]).collect(),
-            differences: total.chunks_exact(2).map(|pair| root * unit * pair[1]).collect(),
-            noise: (noise, unit * noise),
+            shares: of(0),
+            differences: of(1),
+            squares: of(2),
+            noise: root * self.request.change_factor.sqrt() * self.noise_per(SHARE),
+            unit: self.outcome_unit(standard),
             sampling: self.factors.iter().zip(&self.weights).map(|(f, w)| f * w).sum(),
         }
     }

@@ -20,7 +20,8 @@
 //!
 //! - **Records are weighted and not clipped.** A record's weight depends on its columns alone, so
 //!   that nothing is biased by it; G = b₀√d and H = 1.5·i₀d, with b₀ and i₀ the bounds of score and
-//!   information at the start and d the usual squared length of a row, both public.
+//!   information at the start and d the usual squared length of a row, both public. Of counts G is
+//!   a part of that (`reach.rs`).
 //! - **The budget grows** from round to round in proportion to t + ½, and steps shrink from a half
 //!   to a tenth of 1/h: late points are near x*, where the line above is straight. Nothing is
 //!   shrunk towards zero.
@@ -50,6 +51,8 @@ use std::sync::Arc;
 
 /// Shares of μ² for the score at x̄, for Ĥ and for Ĵ.
 const SHARES: [f64; 3] = [0.30, 0.15, 0.05];
+/// What of it both matrices have.
+pub(super) const OF_MATRICES: f64 = SHARES[1] + SHARES[2];
 /// Training steps.
 pub(super) const STEPS: u32 = 80;
 /// First and last step, times h.
@@ -166,7 +169,7 @@ impl Recipe {
             }
         }
         // One intercept at the end of every block.
-        kept.extend((1..=self.request.loss.outputs()).map(|block| block * (at + 1) - 1));
+        kept.extend((1..=self.request.loss.intercepts()).map(|block| block * (at + 1) - 1));
         kept
     }
 
@@ -218,19 +221,25 @@ impl Recipe {
         let several =
             columns.iter().filter(|c| matches!(c, RawColumn::Levels(k) if *k > 2)).count();
         let fixed = usize::from(self.request.layout.offset_feature().is_some());
-        self.request.layout.features() + self.request.loss.outputs() - several - fixed
+        self.request.layout.features() + self.request.loss.intercepts() - several - fixed
     }
 
     /// Numbers of a model that this stage adds: how far each kept coefficient's equation is missed,
-    /// the covariance, the deviation of residuals, and predictions beside outcomes.
+    /// the covariance, which columns vary within sites, the deviation of residuals, and predictions
+    /// beside outcomes.
     pub(super) fn inference_len(&self) -> usize {
         let matrices = if self.request.between { 3 } else { 1 };
         if self.request.inference {
-            let behind = self.residual_len() + self.compared_len();
+            let behind = self.varies_len() + self.residual_len() + self.compared_len();
             self.kept_len() + matrices * triangle(self.kept_len()) + behind
         } else {
             0
         }
+    }
+
+    /// Numbers of a model that say which columns vary within sites.
+    pub(super) fn varies_len(&self) -> usize {
+        if self.request.between { self.kept_len() } else { 0 }
     }
 
     /// G and H of `scores.rs`; infinite without noise.
@@ -246,8 +255,11 @@ impl Recipe {
             return (score.sqrt() * person, information * person);
         }
         let (bound, information) = self.start_score(standard);
-        let length = self.request.layout.effective_dim(standard) + 1.0;
-        (bound * length.sqrt() * person, CURVATURE * information * length * person)
+        let columns = self.request.layout.effective_dim(standard);
+        // The row of a pair is a difference of two.
+        let length = if self.request.loss.is_of_pairs() { 2.0 * columns } else { columns + 1.0 };
+        let reach = self.reach_of_counts(standard);
+        (reach * bound * length.sqrt() * person, CURVATURE * information * length * person)
     }
 
     /// The bound of a score and of its information where every record has the mean's margin.
@@ -275,6 +287,7 @@ impl Recipe {
         let scale = self.at_start(standard).map_or(1.0, |start| start.scale);
         let bounds = ScoreBounds { kept: &kept, gradient, curvature, scale };
         let loss = self.loss(standard);
+        let rows = rows.of_loss(loss);
         match part {
             Part::Score => rows.scores_sum(loss, x, &bounds, sum),
             Part::Matrix(matrix) => {
@@ -373,6 +386,11 @@ impl Recipe {
         self.request.mu.map_or(0.0, |mu| self.r / (mu * share.sqrt()))
     }
 
+    /// The noise of Ĥ's sum, in units of what one record adds to it at most.
+    pub(super) fn curvature_noise(&self) -> f64 {
+        self.noise_per(SHARES[1])
+    }
+
     /// The noise of an entry on the diagonal of Ĥ and of Ĵ.
     pub(super) fn matrix_noise(&self, standard: &[f64]) -> [f64; 2] {
         if self.request.mu.is_none() {
@@ -381,7 +399,7 @@ impl Recipe {
         let (gradient, curvature) = self.bounds(standard);
         let root = self.request.change_factor.sqrt();
         [
-            root * curvature * self.noise_per(SHARES[1]),
+            root * curvature * self.curvature_noise(),
             root * gradient * gradient * self.noise_per(SHARES[2]),
         ]
     }
@@ -462,6 +480,7 @@ impl Recipe {
         rest[..size].copy_from_slice(&missed);
         let upper = || (0..size).flat_map(|a| (a..size).map(move |b| (a, b)));
         let numbers = matrices.iter().flat_map(|m| upper().map(|place| m[place]));
+        let numbers = numbers.chain(state.varies.iter().copied());
         let (rest, compared) = rest.split_at_mut(rest.len() - self.compared_len());
         compared.copy_from_slice(state.compared);
         let end = rest.len() - self.residual_len();
@@ -500,6 +519,9 @@ pub struct BetweenSites {
     pub all: DMatrix<f64>,
     /// What of it sampling error and noise make, were all sites equal.
     pub chance: DMatrix<f64>,
+    /// Which of the kept coefficients are of columns that vary within sites: of the others nothing
+    /// can be told from how the intercept varies.
+    pub varies: Vec<bool>,
     /// How many sites of equal weight would say as much: 1/Σ w².
     pub sites: f64,
 }
@@ -534,9 +556,11 @@ impl Scouted {
         };
         let (covariance, others) = upper.split_at(triangle(kept.len()));
         let between = recipe.request.between.then(|| {
-            let (all, chance) = others.split_at(triangle(kept.len()));
+            let (all, others) = others.split_at(triangle(kept.len()));
+            let (chance, varies) = others.split_at(triangle(kept.len()));
             let squares: f64 = recipe.weights.iter().map(|w| w * w).sum();
-            BetweenSites { all: matrix(all), chance: matrix(chance), sites: 1.0 / squares }
+            let varies = varies.iter().map(|v| *v > 0.5).collect();
+            BetweenSites { all: matrix(all), chance: matrix(chance), varies, sites: 1.0 / squares }
         });
         let covariance = matrix(covariance);
         let known = upper.iter().all(|v| v.is_finite()) && upper.first().is_some_and(|v| *v > 0.0);
@@ -575,9 +599,7 @@ impl Scouted {
             }
             let mut state = exact.state(&mut memory);
             state.total[..length].copy_from_slice(&total);
-            if exact.measures_between(stage) {
-                recipe.spread_of_sites(sites.iter().map(Vec::as_slice), &mut state);
-            }
+            exact.compare_sites(stage, sites.iter().map(Vec::as_slice), &mut state);
             exact.apply(stage, &mut state);
         }
         let state = exact.state(&mut memory);
@@ -615,7 +637,7 @@ impl Scouted {
 }
 
 /// The matrix of an upper triangle whose numbers beside the diagonal were multiplied by √2.
-fn symmetric(upper: &[f64], size: usize) -> DMatrix<f64> {
+pub(super) fn symmetric(upper: &[f64], size: usize) -> DMatrix<f64> {
     let mut matrix = DMatrix::zeros(size, size);
     let places = (0..size).flat_map(|a| (a..size).map(move |b| (a, b)));
     for ((a, b), value) in places.zip(upper) {

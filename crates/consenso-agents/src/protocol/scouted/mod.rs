@@ -76,6 +76,7 @@ mod histograms;
 pub mod inference;
 mod noise;
 mod protocol;
+mod reach;
 mod residual;
 mod rules;
 mod sums;
@@ -240,6 +241,8 @@ struct State<'a> {
     moment: &'a mut [f64],
     /// How sites' mean scores vary, where that is asked for.
     between: &'a mut [f64],
+    /// Which columns vary within sites, where that is asked for.
+    varies: &'a mut [f64],
     /// Predictions beside outcomes, where that is asked for.
     compared: &'a mut [f64],
 }
@@ -467,9 +470,15 @@ impl Scouted {
                 true => format!(", {compared:.0} % compares predictions with outcomes"),
                 false => String::new(),
             };
+            let bounded = match self.recipe.request.loss.is_of_pairs() {
+                true => {
+                    "scores of pairs are bounded one by one, a record's place among those of its site says whose pair it is in"
+                }
+                false => "records' scores are bounded one by one",
+            };
             return format!(
                 "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {:.0} % finds the \
-                 standard errors{compares}; records' scores are bounded one by one, and sites weigh by their announced numbers of records",
+                 standard errors{compares}; {bounded}, and sites weigh by their announced numbers of records",
                 100.0 - scouting - inference,
                 inference - compared
             );

@@ -108,6 +108,7 @@ impl Recipe {
             curvature: &mut [],
             moment: &mut [],
             between: &mut [],
+            varies: &mut [],
             compared: &mut [],
         };
         let mut courses = vec![0.0; length];

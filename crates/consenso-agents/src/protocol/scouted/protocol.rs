@@ -89,9 +89,7 @@ impl Protocol for Scouted {
             for (row, &factor) in view.everyone().zip(factors) {
                 kernel::axpy(factor, &row[..length], total);
             }
-            if self.measures_between(stage) {
-                self.recipe.spread_of_sites(view.everyone(), &mut state);
-            }
+            self.compare_sites(stage, view.everyone(), &mut state);
         } else {
             if exchange == 0 {
                 state.partial[..length].fill(0.0);

@@ -179,6 +179,7 @@ impl Scouted {
         let (moment, rest) = rest.split_at_mut(matrix);
         let between = if self.recipe.request.between { matrix } else { 0 };
         let (between, rest) = rest.split_at_mut(between);
+        let (varies, rest) = rest.split_at_mut(self.recipe.varies_len());
         State {
             partial,
             total,
@@ -193,6 +194,7 @@ impl Scouted {
             curvature,
             moment,
             between,
+            varies,
             compared: &mut rest[..self.recipe.compared_len()],
         }
     }

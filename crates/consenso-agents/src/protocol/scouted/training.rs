@@ -56,7 +56,7 @@ impl Recipe {
     }
 
     /// Mean and deviation of labels that stay as they are.
-    fn label_moments(&self, standard: &[f64]) -> Option<(f64, f64)> {
+    pub(super) fn label_moments(&self, standard: &[f64]) -> Option<(f64, f64)> {
         let layout = &self.request.layout;
         layout.label_moments(standard).filter(|_| layout.keeps_labels())
     }

@@ -44,6 +44,7 @@ families! {
     gamma::Gamma = "gamma",
     probit::Probit = "probit",
     quantile::Quantile = "quantile",
+    stratified::StratifiedHazards = "stratified-hazards",
     linear::Linear = "linear",
 }
 
