@@ -16,7 +16,7 @@ use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{
     Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
 };
-use crate::protocol::scouted::{Request, Scouted, loss_under};
+use crate::protocol::scouted::{MethodPart, Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
 use std::sync::Arc;
@@ -87,6 +87,7 @@ fn plan_staged(
         between: false,
         compares: false,
         looks: None,
+        without: Vec::new(),
     };
     let scout = Scouted::plan(&request, context.terms.counts, graphs)?;
     let features = layout.features() + 1;
@@ -260,6 +261,7 @@ pub(super) fn plan(
         compares: asked.is_some_and(|a| a.calibration),
         between: asked.is_some() && context.spec.models.is_personal(),
         looks: None,
+        without: left_out(&*protocol),
     };
     let scouted = Arc::new(Scouted::plan(&request, context.terms.counts, graphs)?);
     facts.dim = scouted.shape.width;
@@ -282,6 +284,12 @@ pub(super) fn plan(
     let label = label.unwrap_or_else(|| kind.to_owned());
     Stages { label, warning, split, protocol, account, scouted, staged: None }
         .planned(facts, context)
+}
+
+/// The pieces of the method that the file leaves out.
+fn left_out(protocol: &dyn Protocol) -> Vec<MethodPart> {
+    let named = protocol.parameters().remove("without");
+    named.and_then(|named| serde_json::from_value(named).ok()).unwrap_or_default()
 }
 
 /// Scouting is planned for a budget, which a rule asks for.
@@ -370,6 +378,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         between: false,
         compares: false,
         looks: None,
+        without: Vec::new(),
         pairwise: None,
     };
     Scouted::plan(&request, std::slice::from_ref(&experiment.counts), &experiment.graphs[..1]).ok()
@@ -1209,6 +1218,7 @@ mod tests {
                 let noisy = score + normal();
                 let y = match task {
                     "regression" => format!("{:.4}", 300.0 + 20.0 * noisy),
+                    "nothing" => format!("{:.4}", 300.0 + 20.0 * normal()),
                     "amounts" => format!("{:.4}", libm::exp(5.0 + noisy)),
                     "six" => {
                         let over = [-1.2, -0.4, 0.3, 1.0, 1.9].iter().filter(|t| noisy > **t);
@@ -1235,6 +1245,7 @@ mod tests {
             [[column]]\nname = \"site\"\nkind = \"site\"\n[[column]]\nname = \"y\"\nkind = \"label\"\n";
         let (label, loss) = match task {
             "regression" => ("min = 0\nmax = 5000", "ridge"),
+            "nothing" => ("min = 0\nmax = 600", "ridge"),
             "amounts" => ("min = 1\nmax = 20000\ntransform = \"log\"", "ridge"),
             "six" => ("classes = [\"k0\", \"k1\", \"k2\", \"k3\", \"k4\", \"k5\"]", "softmax"),
             _ => (BINARY, "logistic"),
@@ -1344,8 +1355,41 @@ mod tests {
         tend_to_no_privacy(([100, 200, 400, 800], 1), &["1.0", "10.0", "100.0"], &tasks);
     }
 
-    /// The weights of a model for numbers that are shorter than their noise are left out: such a
-    /// model was worse than the mean.
+    /// Whatever piece of the method is left out, the claim is the same and the model another one; on
+    /// columns that are not scouted there is nothing to leave out.
+    #[test]
+    fn a_piece_that_is_left_out_changes_the_model_and_not_the_claim() {
+        let made = |without: &str, label: &str, loss: &str| {
+            let algorithm = format!("kind = \"dgd\"\nwithout = [{without}]");
+            let of = ("kind = \"complete\"", 5, label, loss, BUDGET);
+            let experiment = checked(SCHEMA, &algorithm, of).unwrap();
+            let claim = experiment.planned[0].account.price.as_ref().unwrap().claim.epsilon;
+            assert!(claim <= 3.0 && claim > 2.99, "{without}: {claim}");
+            (trained(&experiment).models[0].agents[0].clone(), experiment)
+        };
+        let three = "classes = [\"low\", \"mid\", \"high\"]";
+        let number = "min = -40\nmax = 40";
+        for (pieces, label, loss) in [
+            (&["centres", "calibration", "long-clips"][..], BINARY, "logistic"),
+            (&["classes", "momentum"][..], three, "softmax"),
+            (&["looks", "shrinkage"][..], number, "ridge"),
+        ] {
+            let whole = made("", label, loss).0;
+            for piece in pieces {
+                let (model, experiment) = made(&format!("\"{piece}\""), label, loss);
+                assert_ne!(model, whole, "{piece}");
+                let kept = &experiment.planned[0].protocol.parameters()["without"][0];
+                assert_eq!(kept, piece);
+            }
+        }
+        let unknown = "kind = \"dgd\"\nwithout = [\"noise\"]";
+        let of = ("kind = \"complete\"", 5, BINARY, "logistic", BUDGET);
+        let said = checked(SCHEMA, unknown, of).err().unwrap().to_string();
+        assert!(said.contains("unknown variant"), "{said}");
+    }
+
+    /// Weights that are noise alone are shrunk to nearly nothing: such a model was worse than the
+    /// mean.
     #[test]
     fn a_regression_of_noise_alone_falls_back_to_the_mean() {
         let of = |epsilon: &str| {
@@ -1356,8 +1400,19 @@ mod tests {
             split(&some.planned[0], &model).unwrap().1.to_vec()
         };
         let weights = |x: &[f64]| x[..x.len() - 1].iter().map(|w| w * w).sum::<f64>();
-        assert_eq!(weights(&of("0.01")), 0.0);
+        assert!(weights(&of("0.01")) < 0.05);
         assert!(weights(&of("100.0")) > 0.1);
+    }
+
+    /// Numbers that no column tells anything of, where a clip cuts nearly all gradients: noise that
+    /// was reckoned as if it cut none had R² at −0.3.
+    #[test]
+    fn a_model_of_columns_that_say_nothing_is_as_good_as_the_mean() {
+        for epsilon in ["0.5", "1.0", "3.0"] {
+            let budget = BUDGET.replace("3.0", epsilon);
+            let r2 = figure(&made_up("nothing", &budget, ([300, 600, 900, 1_200], 2)));
+            assert!((-0.06..0.02).contains(&r2), "ε = {epsilon}: {r2}");
+        }
     }
 
     /// A file as its readers complete it.

@@ -146,7 +146,7 @@ impl Protocol for Scouted {
                 return;
             }
             if view.round() >= self.rounds() {
-                self.shrink_by_noise(state.standard, &mut model[length..end]);
+                self.shrink_by_noise(state.standard, state.tally[1], &mut model[length..end]);
             }
             self.recipe.repeat_slopes(&mut model[length..end]);
             let width = self.recipe.request.layout.features() + 1;
@@ -261,6 +261,10 @@ impl Configured for Scouted {
         if let Some((pairwise, _)) = self.recipe.request.pairwise {
             table.insert("colluders".into(), pairwise.colluders.into());
             table.insert("correlation".into(), pairwise.correlation.into());
+        }
+        let without = &self.recipe.request.without;
+        if !without.is_empty() {
+            table.insert("without".into(), serde_json::json!(without));
         }
         table
     }

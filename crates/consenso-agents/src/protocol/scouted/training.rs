@@ -1,7 +1,7 @@
 //! The second stage: steps along noised sums of clipped gradients.
 
 use super::rules::{AVERAGED, SHORTEST_TIME};
-use super::{Recipe, Shape, State};
+use super::{MethodPart, Recipe, Shape, State};
 use crate::data::RawLayout;
 use crate::kernel;
 use crate::problem::Loss;
@@ -112,6 +112,7 @@ impl Recipe {
         }
         let root = self.q.sqrt();
         let most = match self.request.loss {
+            _ if !self.request.has(MethodPart::LongClips) => 1.0,
             Loss::Ridge { .. } => LONGEST_CLIP,
             loss if loss.keeps_labels() => LONGEST_CLIP,
             // No residual counts for more than δ deviations.
@@ -145,6 +146,14 @@ impl Recipe {
     pub(super) fn ridge(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
         let noise = self.noise(training, standard, mu);
         noise * noise / (self.prior(standard) * self.curvature(standard)) + self.spread
+    }
+
+    /// A gradient along the weights that it was taken at, as they were before their step: above
+    /// zero where the model is too long. (Its noise is none of theirs, so it says so on the mean.)
+    fn along_the_model(&self, x: &[f64], start: &[f64], gradient: &[f64]) -> f64 {
+        let width = self.request.layout.features() + 1;
+        let weights = (0..x.len()).filter(|l| l % width != width - 1);
+        weights.map(|l| (x[l] - start[l]) * gradient[l]).sum()
     }
 
     /// Whether this gradient points against the last one beyond what their noise explains: the
@@ -226,7 +235,12 @@ impl Recipe {
         // Steps that were shortened go as far in all: with more momentum, which allows for as much
         // curvature. Without it a budget that shows that steps are too long had a worse model.
         let shortened = state.tally[self.tally() - 1];
-        let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, MOST_MOMENTUM);
+        let most = if self.request.has(MethodPart::Momentum) { MOST_MOMENTUM } else { 0.0 };
+        let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, most);
+        if averaged(number, shape.steps) && !self.calibrates {
+            let along = self.along_the_model(state.x, &start, mean) * clip;
+            state.tally[1] += (along - state.tally[1]) / (state.tally[0] + 1.0);
+        }
         let shorter = shortened / h;
         let slow = shorter * length;
         let fast = shorter * (time.max(SHORTEST_TIME.1) / steps).min(LONGEST_STEP);
