@@ -33,6 +33,8 @@ pub(crate) trait Lanes: Copy {
     fn power_of_two(self, shifted: Self::V) -> Self::V;
     /// ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])) of each of four.
     fn totals(self, v: [Self::V; 4]) -> [f64; 4];
+    /// The numbers of a table that eight codes name.
+    fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Self::V;
     /// Asks for a line of memory that is read soon, where the machine can be asked.
     #[inline(always)]
     fn prefetch(self, _soon: &Lanes8) {}
@@ -81,11 +83,14 @@ impl Lanes for Portable {
     fn totals(self, v: [Eight; 4]) -> [f64; 4] {
         v.map(|v| ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])))
     }
+    fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Eight {
+        codes.map(|code| table[usize::from(code)])
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Lanes, Lanes8};
+    use super::{LANES, Lanes, Lanes8, Lookup};
     use pulp::cast;
     use pulp::x86::V3;
     use std::arch::x86_64::__m256d;
@@ -156,6 +161,15 @@ mod avx2 {
             cast(self.avx2._mm256_permute4x64_pd::<0b11_01_10_00>(mixed))
         }
         #[inline(always)]
+        fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Pair {
+            // One by one into registers: eight stores that one load waits for took longer.
+            let [a, b, c, d, e, f, g, h] = codes.map(usize::from);
+            [
+                self.avx._mm256_setr_pd(table[a], table[b], table[c], table[d]),
+                self.avx._mm256_setr_pd(table[e], table[f], table[g], table[h]),
+            ]
+        }
+        #[inline(always)]
         fn prefetch(self, soon: &Lanes8) {
             self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                 std::ptr::from_ref(soon).cast(),
@@ -166,7 +180,7 @@ mod avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{Lanes, Lanes8};
+    use super::{LANES, Lanes, Lanes8, Lookup};
     use pulp::cast;
     use pulp::x86::V4;
     use std::arch::x86_64::__m512d;
@@ -225,6 +239,10 @@ mod avx512 {
             (*self).totals([cast(a), cast(b), cast(c), cast(d)])
         }
         #[inline(always)]
+        fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> __m512d {
+            cast((*self).pick(table, codes))
+        }
+        #[inline(always)]
         fn prefetch(self, soon: &Lanes8) {
             (*self).prefetch(soon);
         }
@@ -234,7 +252,7 @@ mod avx512 {
 /// Registers of 512 bits where they pay: processors that have VBMI2 (Ice Lake, Zen 4 and later)
 /// keep their clock with them, those before lower it. Measured on Ice Lake against AVX2: dense rows
 /// in the cache 1.1 to 1.2 times as fast (with eight chains; four were slower), rows from memory as
-/// fast, codes slower.
+/// fast. On Zen 5 codes from memory are 1.1 times as fast.
 #[cfg(target_arch = "x86_64")]
 fn wide() -> Option<pulp::x86::V4> {
     if std::is_x86_feature_detected!("avx512vbmi2") { pulp::x86::V4::try_new() } else { None }
@@ -347,9 +365,9 @@ pub(crate) trait Link: Copy {
 /// Given weights per row instead of a function of the margin: Σ_j w_j z_j (zᵀv), for Hessian
 /// products.
 #[derive(Clone, Copy)]
-struct Weighted;
+struct GivenCurvatures;
 
-impl Link for Weighted {
+impl Link for GivenCurvatures {
     #[inline(always)]
     fn slope<S: Lanes>(self, s: S, margin: S::V, weight: S::V) -> S::V {
         s.mul(margin, weight)
@@ -358,9 +376,9 @@ impl Link for Weighted {
 
 /// Given slopes instead of a function of the margin: Σ_j w_j z_j.
 #[derive(Clone, Copy)]
-struct Given;
+struct GivenSlopes;
 
-impl Link for Given {
+impl Link for GivenSlopes {
     const MARGIN: bool = false;
     #[inline(always)]
     fn slope<S: Lanes>(self, _: S, _: S::V, weight: S::V) -> S::V {
@@ -558,8 +576,8 @@ impl<L: Link> Kernel for Pass<'_, L> {
 
 /// A loop over the rows, for any [`Lanes`].
 trait Kernel: Sized {
-    /// Whether wide registers help: not where numbers are gathered one by one, which takes longer
-    /// into one register than into two.
+    /// Whether wide registers help: not where numbers are gathered one by one and hardly anything
+    /// is computed from them.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "registers there have one width")
@@ -572,19 +590,19 @@ trait Kernel: Sized {
     fn dispatch(self) {
         #[cfg(target_arch = "x86_64")]
         if let Some(simd) = wide().filter(|_| Self::WIDE) {
-            return simd.vectorize(On(simd, self));
+            return simd.vectorize(OnRows(simd, self));
         } else if let Some(simd) = pulp::x86::V3::try_new() {
-            return simd.vectorize(On(simd, self));
+            return simd.vectorize(OnRows(simd, self));
         }
         self.run(Portable);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-struct On<S, K>(S, K);
+struct OnRows<S, K>(S, K);
 
 #[cfg(target_arch = "x86_64")]
-impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for On<S, K> {
+impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for OnRows<S, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -639,7 +657,7 @@ pub(crate) fn weighted_gram(
     scratch: &mut Scratch,
     out: &mut [f64],
 ) {
-    gradient(rows, weights, v, Weighted, scratch, out);
+    gradient(rows, weights, v, GivenCurvatures, scratch, out);
 }
 
 /// `out = Σ_j w_j z_j`.
@@ -650,7 +668,7 @@ pub(crate) fn weighted_sum(
     out: &mut [f64],
 ) {
     let zero = vec![0.0; out.len()];
-    gradient(rows, weights, &zero, Given, scratch, out);
+    gradient(rows, weights, &zero, GivenSlopes, scratch, out);
 }
 
 /// Margins z_jᵀx of all rows.
@@ -822,13 +840,10 @@ impl Terms<'_> {
             }
         }
         for t in 0..T {
-            let mut levels = [0.0; LANES];
+            let mut levels = s.splat(0.0);
             for (codes, table) in rows.codes_of(first + t).iter().zip(tables) {
-                for lane in 0..LANES {
-                    levels[lane] += table[usize::from(codes[lane])];
-                }
+                levels = s.add(levels, s.pick(table, codes));
             }
-            let levels = s.load(&Lanes8(levels));
             out[t] = s.store(match rows.shape.scale {
                 Some(k) => s.fma(levels, s.load(&numbers[t][k]), margins[t]),
                 None => s.add(levels, margins[t]),
@@ -859,8 +874,6 @@ struct CodedMargins<'a> {
 }
 
 impl Kernel for CodedMargins<'_> {
-    const WIDE: bool = false;
-
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, x, scratch: Scratch { tables, weights, .. }, out } = self;
@@ -887,8 +900,6 @@ struct CodedPass<'a, L> {
 }
 
 impl<L: Link> Kernel for CodedPass<'_, L> {
-    const WIDE: bool = false;
-
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, labels, x, link, scratch, gradient } = self;
@@ -1037,13 +1048,13 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             "avx2" => {
                 if let Some(simd) = pulp::x86::V3::try_new() {
-                    return simd.vectorize(On(simd, kernel));
+                    return simd.vectorize(OnRows(simd, kernel));
                 }
             }
             #[cfg(target_arch = "x86_64")]
             "avx512" => {
                 if let Some(simd) = pulp::x86::V4::try_new() {
-                    return simd.vectorize(On(simd, kernel));
+                    return simd.vectorize(OnRows(simd, kernel));
                 }
             }
             _ => {}
@@ -1115,7 +1126,7 @@ mod tests {
     /// Rows of two numbers, two categories and a constant, with or without a scale, as codes and as
     /// they are.
     fn coded(rows: usize, scaled: bool) -> (crate::data::Records, crate::data::Records) {
-        let mut shape = crate::data::Shape::default();
+        let mut shape = crate::data::CodeLayout::default();
         shape.number();
         shape.category(30, 30, |l| (l, 0.3 + l as f64));
         shape.category(5, 5, |l| (l, 1.0 - 0.1 * l as f64));

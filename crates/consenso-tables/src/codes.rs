@@ -20,7 +20,7 @@ pub const LEVELS: usize = 256;
 
 /// What the rows of one encoding have in common: public, as the encoding is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shape {
+pub struct CodeLayout {
     dim: usize,
     /// The feature of every number.
     pub numbers: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Shape {
     pub scale: Option<usize>,
 }
 
-impl Shape {
+impl CodeLayout {
     /// Adds a feature that is a number.
     pub fn number(&mut self) {
         self.numbers.push(self.dim as u32);
@@ -79,8 +79,18 @@ impl Shape {
     /// Whether codes are read faster than the rows themselves: a byte a category and few numbers
     /// beside them.
     pub(super) fn pays(&self) -> bool {
+        self.fits() && self.dim >= 2 * (self.numbers.len() + self.parts.len())
+    }
+
+    /// Whether codes take less memory than all features, or than so many non-zeros of so many rows.
+    pub(super) fn is_smaller(&self, rows: usize, nonzeros: usize) -> bool {
+        self.fits() && rows * (8 * self.numbers.len() + self.parts.len()) < 12 * nonzeros
+    }
+
+    /// Whether there are categories, and all fit a byte.
+    fn fits(&self) -> bool {
         let fits = self.parts.iter().all(|levels| (1..=LEVELS).contains(&levels.len()));
-        fits && !self.parts.is_empty() && self.dim >= 2 * (self.numbers.len() + self.parts.len())
+        fits && !self.parts.is_empty()
     }
 
     /// Categories read together, for so many rows: every combination of levels costs a little, once
@@ -158,7 +168,7 @@ impl Group {
 #[derive(Clone, PartialEq)]
 pub struct Codes {
     /// Which features there are, and what each level adds to them.
-    pub shape: Arc<Shape>,
+    pub shape: Arc<CodeLayout>,
     /// Categories that are read as one.
     pub groups: Vec<Group>,
     numbers: Vec<Lanes8>,
@@ -174,7 +184,7 @@ impl std::fmt::Debug for Codes {
 
 impl Codes {
     /// No rows yet, of about so many.
-    pub(super) fn new(shape: Arc<Shape>, rows: usize) -> Self {
+    pub(super) fn new(shape: Arc<CodeLayout>, rows: usize) -> Self {
         let (groups, tiles) = (shape.groups(rows), rows.div_ceil(LANES));
         Self {
             numbers: Vec::with_capacity(tiles * shape.numbers.len()),
@@ -245,21 +255,19 @@ impl Codes {
         parts(self) == parts(other)
     }
 
-    /// All rows of blocks of one shape; nothing if they are of several.
-    pub(super) fn joined(blocks: &[&Self]) -> Option<Self> {
-        let shape = &blocks.first()?.shape;
-        if !blocks.iter().all(|b| Arc::ptr_eq(&b.shape, shape) || b.shape == *shape) {
-            return None;
+    /// Adds all rows of a block; nothing, and `false`, if it has another shape.
+    pub(super) fn extend(&mut self, block: &Self) -> bool {
+        let same = Arc::ptr_eq(&block.shape, &self.shape) || block.shape == self.shape;
+        if same {
+            self.copy(block, 0..block.rows, |_, _, number| number);
         }
-        let mut out = Self::new(Arc::clone(shape), blocks.iter().map(|b| b.rows).sum());
-        blocks.iter().for_each(|block| out.copy(block, 0..block.rows, |_, _, number| number));
-        Some(out)
+        same
     }
 
     /// Some rows with every feature times its factor, not scaled any more (what scaled them is
     /// zero), and with `last` as one more feature.
     pub(super) fn rescaled(&self, rows: &[usize], factors: &[f64], last: f64) -> Self {
-        let mut shape = Shape::clone(&self.shape);
+        let mut shape = CodeLayout::clone(&self.shape);
         let scaled = |c: u32, v: f64| v * factors[c as usize];
         shape.parts.iter_mut().flatten().for_each(|(c, v)| *v = scaled(*c, *v));
         shape.base.iter_mut().zip(factors).for_each(|(v, factor)| *v *= factor);
@@ -394,10 +402,11 @@ impl Codes {
         &self.codes[tile * count..][..count]
     }
 
-    /// One row, zeros and all.
-    pub(super) fn row(&self, index: usize) -> Vec<f64> {
+    /// Writes one row, zeros and all.
+    pub(super) fn row_into(&self, index: usize, row: &mut Vec<f64>) {
         let (tile, lane) = (index / LANES, index % LANES);
-        let mut row = self.shape.base.clone();
+        row.clear();
+        row.extend_from_slice(&self.shape.base);
         row.resize(self.shape.dim, 0.0);
         let numbers = self.numbers_of(tile);
         for (&column, number) in self.shape.numbers.iter().zip(numbers) {
@@ -410,6 +419,12 @@ impl Codes {
                 row[column as usize] += scale * value;
             }
         }
+    }
+
+    /// One row, zeros and all.
+    pub(super) fn row(&self, index: usize) -> Vec<f64> {
+        let mut row = Vec::with_capacity(self.shape.dim);
+        self.row_into(index, &mut row);
         row
     }
 
@@ -450,12 +465,14 @@ mod tests {
             all.select(&(600..1200).collect::<Vec<_>>()),
         ];
         halves.iter().for_each(|half| joined.append(half));
-        assert!(joined == all && Codes::joined(&[&halves[0], &halves[1]]) == Some(all));
+        assert!(joined == all);
+        let mut anew = Codes::new(Arc::clone(&shape), rows);
+        assert!(halves.iter().all(|half| anew.extend(half)) && anew == all);
     }
 
     /// Two numbers, three categories, a number that scales and a feature that is always −2.
-    fn shape() -> Shape {
-        let mut shape = Shape::default();
+    fn shape() -> CodeLayout {
+        let mut shape = CodeLayout::default();
         shape.number();
         shape.category(40, 40, |l| (l, 1.0 + l as f64));
         shape.category(2, 1, |l| (0, if l == 1 { 3.0 } else { -0.5 }));
@@ -493,7 +510,7 @@ mod tests {
 
     #[test]
     fn codes_are_for_categories_that_fit_a_byte() {
-        let mut wide = Shape::default();
+        let mut wide = CodeLayout::default();
         wide.category(257, 257, |l| (l, 1.0));
         assert!(!wide.pays());
         let mut numbers = shape();

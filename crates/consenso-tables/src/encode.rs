@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::codes::Shape;
+use super::codes::CodeLayout;
 use super::scouted::{self, RawColumn, RawLayout};
 use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 
@@ -80,7 +80,7 @@ const PART: usize = 1 << 13;
 #[derive(Debug)]
 pub enum Keeping {
     /// As codes, and the column of each of their categories.
-    Codes(Arc<Shape>, Vec<usize>),
+    Codes(Arc<CodeLayout>, Vec<usize>),
     /// With all their numbers.
     Rows,
     /// As what is not zero.
@@ -124,7 +124,7 @@ impl Part {
 /// What one feature column of a schema adds to a row before rows are divided by their norm: all
 /// other programs need to do the same.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
+pub enum FeaturePart {
     /// A number clamped to \[low, high\], then slope·number + offset: one feature.
     Number {
         /// Smallest number that counts.
@@ -148,7 +148,7 @@ pub enum Piece {
 impl Encoder {
     /// What every feature column becomes, in order; a bias of 1 follows where there is one.
     #[must_use]
-    pub fn pieces(&self, schema: &Schema) -> Vec<Piece> {
+    pub fn pieces(&self, schema: &Schema) -> Vec<FeaturePart> {
         let piece = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
             (Kind::Categorical { categories }, part) => {
                 let row = |code: usize| match part {
@@ -164,7 +164,7 @@ impl Encoder {
                     Part::Scaled { scale } => vec![code as f64 / scale],
                     _ => vec![code as f64],
                 };
-                Piece::Words {
+                FeaturePart::Words {
                     words: categories.clone(),
                     rows: (0..categories.len()).map(row).collect(),
                 }
@@ -176,9 +176,9 @@ impl Encoder {
                 };
                 match *part {
                     Part::Scaled { scale } => {
-                        Piece::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
+                        FeaturePart::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
                     }
-                    Part::Ranged { min: start, width } => Piece::Number {
+                    Part::Ranged { min: start, width } => FeaturePart::Number {
                         low: min,
                         high: max,
                         slope: 1.0 / width,
@@ -188,14 +188,14 @@ impl Encoder {
                         let at = |features: f64| start + width * (centre + scale * features);
                         let (low, high) = (min.max(at(-limit)), max.min(at(limit)));
                         let slope = 1.0 / (width * scale);
-                        Piece::Number {
+                        FeaturePart::Number {
                             low,
                             high,
                             slope,
                             offset: -(start + width * centre) * slope,
                         }
                     }
-                    _ => Piece::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
+                    _ => FeaturePart::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
                 }
             }
         };
@@ -547,15 +547,20 @@ impl Encoder {
     /// show.
     #[doc(hidden)]
     pub fn keeping(&self, table: &Table) -> Keeping {
-        let (shape, columns) = self.shape();
+        let (shape, columns) = self.shape(table.schema());
         // What is unknown has no code.
-        let coded = table.report().unknown.is_empty();
-        if coded && shape.pays() && (0..table.len()).all(|i| table.listed(i).is_none()) {
+        let coded = table.report().unknown.is_empty() && !table.is_listed();
+        if coded && shape.pays() {
             return Keeping::Codes(Arc::new(shape), columns);
         }
         let sample = table.len().min(32);
         let mut records = Records::sparse(self.dim());
         (0..sample).for_each(|index| self.push(table, index, table.labels()[index], &mut records));
+        // No kernel reads rows that are not standardised yet: they are kept as what is smallest.
+        let raw = self.parts.contains(&Part::Code);
+        if coded && raw && shape.is_smaller(sample, records.stored()) {
+            return Keeping::Codes(Arc::new(shape), columns);
+        }
         if 4 * records.stored() > sample * self.dim() { Keeping::Rows } else { Keeping::Nonzeros }
     }
 
@@ -617,23 +622,30 @@ impl Encoder {
         }
     }
 
-    /// About how many bytes a row of a file that lists all cells takes outside memory.
+    /// About how many bytes a row of a file of this schema that lists all cells takes outside
+    /// memory.
     #[must_use]
-    pub fn row_bytes(&self) -> usize {
-        let (shape, columns) = self.shape();
-        8 + if shape.pays() { 8 * shape.numbers.len() + columns.len() } else { 8 * self.dim() }
+    pub fn row_bytes(&self, schema: &Schema) -> usize {
+        let (shape, columns) = self.shape(schema);
+        let coded =
+            shape.pays() || self.parts.contains(&Part::Code) && shape.is_smaller(1, self.dim());
+        8 + if coded { 8 * shape.numbers.len() + columns.len() } else { 8 * self.dim() }
     }
 
     /// How rows are kept as codes, and the column of each of their categories.
-    fn shape(&self) -> (Shape, Vec<usize>) {
-        let (mut shape, mut columns) = (Shape::default(), Vec::new());
-        for (c, part) in self.parts.iter().enumerate() {
-            match part {
-                Part::OneOf { count } => {
+    fn shape(&self, schema: &Schema) -> (CodeLayout, Vec<usize>) {
+        let (mut shape, mut columns) = (CodeLayout::default(), Vec::new());
+        for (c, (part, column)) in self.parts.iter().zip(schema.features()).enumerate() {
+            match (part, &column.kind) {
+                (Part::Code, Kind::Categorical { categories }) => {
+                    shape.category(categories.len(), 1, |code| (0, code as f64));
+                    columns.push(c);
+                }
+                (Part::OneOf { count }, _) => {
                     shape.category(*count, *count, |l| (l, 1.0));
                     columns.push(c);
                 }
-                Part::Levels { shares, floor } => {
+                (Part::Levels { shares, floor }, _) => {
                     if scouted::category(&mut shape, shares, *floor) {
                         columns.push(c);
                     }

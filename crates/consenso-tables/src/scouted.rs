@@ -7,7 +7,7 @@
 //! from noised histograms that were charged for. With it a raw record becomes a row of features of
 //! about unit variance.
 
-use super::codes::Shape;
+use super::codes::CodeLayout;
 use super::{Column, Kind, Records, Schema, Task};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -430,9 +430,10 @@ impl RawLayout {
         } else {
             Records::with_capacity(self.features() + 1, raw.len())
         };
-        let limit = self.floor_and_limit(standard).1;
+        let (limit, mut values) = (self.floor_and_limit(standard).1, Vec::new());
         for (index, &label) in raw.labels().iter().enumerate() {
-            let (values, label) = (raw.row(index), self.standard_label(standard, label));
+            raw.row_into(index, &mut values);
+            let label = self.standard_label(standard, label);
             if !coded {
                 records.push_with(|row| {
                     self.standardise(standard, &values, row);
@@ -457,9 +458,9 @@ impl RawLayout {
     }
 
     /// How standardised rows are kept as codes, and the raw column of each of their categories.
-    fn shape(&self, standard: &[f64]) -> (Shape, Vec<usize>) {
+    fn shape(&self, standard: &[f64]) -> (CodeLayout, Vec<usize>) {
         let floor = self.floor_and_limit(standard).0;
-        let (mut shape, mut columns, mut from) = (Shape::default(), Vec::new(), 0);
+        let (mut shape, mut columns, mut from) = (CodeLayout::default(), Vec::new(), 0);
         for (c, column) in self.columns.iter().enumerate() {
             match *column {
                 RawColumn::Number => {
@@ -505,7 +506,7 @@ pub fn in_intervals(part: &[f64], time: f64) -> f64 {
 
 /// Adds the features of a category to rows kept as codes, as [`level`] writes them; whether it has
 /// any.
-pub(super) fn category(shape: &mut Shape, shares: &[f64], floor: f64) -> bool {
+pub(super) fn category(shape: &mut CodeLayout, shares: &[f64], floor: f64) -> bool {
     let levels = shares.len();
     match levels {
         0 | 1 => return false,

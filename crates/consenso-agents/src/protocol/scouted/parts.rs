@@ -1,6 +1,6 @@
 //! The pieces of the method that can be left out.
 
-use super::Request;
+use super::ScoutingRequest;
 use serde::{Deserialize, Serialize};
 
 /// A piece of the method that `without` leaves out, so that what it is worth can be measured.
@@ -31,7 +31,7 @@ pub enum MethodPart {
     Shrinkage,
 }
 
-impl Request {
+impl ScoutingRequest {
     /// Whether a piece belongs to the method as it is run.
     pub(super) fn has(&self, piece: MethodPart) -> bool {
         !self.without.contains(&piece)
