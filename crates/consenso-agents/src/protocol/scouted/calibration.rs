@@ -98,9 +98,8 @@ impl Recipe {
         std::iter::once(1.0).chain(intercepts).collect()
     }
 
-    /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets (where nothing is
-    /// calibrated, in place of the slope, the mean of gradients along the model), their means, how
-    /// many are in those, and what steps were shortened to.
+    /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets, their means, how many
+    /// are in those, and what steps were shortened to.
     pub(super) fn tally(&self) -> usize {
         5 + 2 * self.request.loss.outputs()
     }

@@ -8,7 +8,7 @@
 //! 1. **Scout** (a tenth of μ²; `histograms.rs`): one histogram per column and one of the label,
 //!    which counts as much as a quarter of the columns. Centre and scale of every number (`fit.rs`),
 //!    the shares of levels and classes follow from the noised sums. Where noise leaves room for it,
-//!    in the columns or in the label alone, four tenths of the share are kept for three **second looks** at the columns whose scale is
+//!    four tenths of the share are kept for three **second looks** at the columns whose scale is
 //!    hidden in a cell, label included: not at those that visibly lie elsewhere too, nor at more
 //!    than the noise of the look lets see, and an amount that is mostly nothing keeps the scale of
 //!    its tail. How far a record moves each of these sums is known before anything is scouted,
@@ -20,7 +20,7 @@
 //!    stage 1.
 //! 3. **Calibrate** (two classes; a twentieth of μ²; `calibration.rs`): slope and offset of the
 //!    score, shrunk by their own noise towards no change. A model for numbers is shrunk towards the
-//!    mean by what noise and the released gradients say, to nothing where noise is all (`noise.rs`).
+//!    mean by what noise alone makes of its answers, to nothing where that is all (`noise.rs`).
 //!
 //! # Numbers of the plan
 //! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise

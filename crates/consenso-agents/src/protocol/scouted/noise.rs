@@ -45,56 +45,39 @@ impl Scouted {
     }
 
     /// Shrinks the weights of a model for numbers by what noise alone makes of its answers, as
-    /// calibration does for classes: to nothing where that is all, for the model would be worse than
-    /// the mean. Weights, noise and gradients are public.
+    /// calibration does for classes: to nothing where they are no longer than their noise, for the
+    /// model would be worse than the mean. Weights and noise are both public.
     ///
     /// Scores without noise would be s; those found are κs + e: the ridge leaves κ = h/(h + ρ) of
     /// them, and n² = E e² is known, as is their variance v² = κ²s² + n². Of all multiples of them
-    /// the one nearest to s has the factor κs²/(κ²s² + n²) = (1 − n²/v²)/κ (James and Stein's).
-    /// Noise is taken to be the least that it can be, that of columns that do not go together.
-    ///
-    /// Columns that go together give a signal more of the scores' variance than its weights alone
-    /// say, so that this factor can be too small. The gradients that were released say more. Along
-    /// the model they are x'Σ(x − s), on the mean `along` over what a clip leaves of the curvature.
-    /// Where columns do not go together that is v² − κs², and 1 − (v² − κs²)/v² is the factor above;
-    /// where gradients say that the model is no longer than it should be, it is one. The larger of
-    /// the two is taken, but none above one, for what the ridge has taken is not given back, nor
-    /// above 1/v²: κs² is no more than the label's variance, which is one.
-    pub(super) fn shrink_by_noise(&self, standard: &[f64], along: f64, x: &mut [f64]) {
+    /// the one nearest to s has the factor κs²/(κ²s² + n²) = (1 − n²/v²)/κ (James and Stein's),
+    /// and one at most: what the ridge has taken is not given back. Noise is taken to be the least
+    /// that it can be, that of columns that do not go together.
+    pub(super) fn shrink_by_noise(&self, standard: &[f64], x: &mut [f64]) {
         let recipe = &self.recipe;
-        if !recipe.predicts_numbers() || !recipe.request.has(MethodPart::Shrinkage) {
+        let numbers = matches!(recipe.request.loss, Loss::Ridge { .. } | Loss::Huber { .. });
+        if !numbers || !recipe.request.has(MethodPart::Shrinkage) {
             return;
         }
-        let (Some(mu), Some(least)) = (recipe.request.mu, self.noise_under(standard, 1.0)) else {
+        let (Some(mu), Some(noise)) = (recipe.request.mu, self.noise_deviation(standard)) else {
             return;
         };
-        let unclipped = recipe.unclipped(standard);
-        let h = recipe.curvature(standard) * unclipped;
-        let kept = h / (h + recipe.ridge(self.shape.training(), standard, mu));
-        let all = recipe.score_variance(standard, x, false).max(f64::MIN_POSITIVE);
-        let by_noise = (1.0 - recipe.score_variance(standard, &least, true) / all) / kept;
-        let by_gradients = 1.0 - along / (all * unclipped);
-        let factor = by_noise.max(by_gradients).clamp(0.0, (1.0 / all).min(1.0));
         let weights = x.len() - 1;
+        let square = |v: &[f64]| v[..weights].iter().map(|v| v * v).sum::<f64>();
+        if square(x) <= square(&noise) {
+            return x[..weights].fill(0.0);
+        }
+        let Some(least) = self.noise_under(standard, 1.0) else { return };
+        let h = recipe.curvature(standard);
+        let kept = h / (h + recipe.ridge(self.shape.training(), standard, mu));
+        let all = recipe.score_variance(standard, x, false);
+        let signal = 1.0 - recipe.score_variance(standard, &least, true) / all;
+        let factor = (signal / kept).clamp(0.0, 1.0);
         x[..weights].iter_mut().for_each(|x| *x *= factor);
     }
 }
 
 impl Recipe {
-    /// Whether labels are numbers, standardised, and residuals squared where they are small.
-    fn predicts_numbers(&self) -> bool {
-        matches!(self.request.loss, Loss::Ridge { .. } | Loss::Huber { .. })
-    }
-
-    /// The share of the curvature that a clip leaves: only records that are not clipped curve the
-    /// loss, which of normal residuals, as long as the label's, is P(|r| ≤ g) = erf(g/√2).
-    fn unclipped(&self, standard: &[f64]) -> f64 {
-        if !self.predicts_numbers() {
-            return 1.0;
-        }
-        libm::erf(self.clip_share(standard) / std::f64::consts::SQRT_2)
-    }
-
     /// What an error of one in every coordinate of the first gradient moves the model by, added up
     /// over the first 0, 1, … rounds: a row of coefficients for each.
     fn courses(&self, shape: &ScoutingTimetable, standard: &[f64], own: f64) -> Vec<f64> {
@@ -187,7 +170,7 @@ impl Recipe {
         let part = layout.label_part(standard);
         let h = match self.request.loss {
             loss if loss.is_logistic() && !self.request.balanced => part[0] * part[1],
-            _ => self.curvature(standard) * self.unclipped(standard),
+            _ => self.curvature(standard),
         };
         let floor = layout.floor_and_limit(standard).0;
         let (mut one, mut at) = (Vec::with_capacity(layout.features() + 1), 0);

@@ -146,7 +146,7 @@ impl Protocol for Scouted {
                 return;
             }
             if view.round() >= self.rounds() {
-                self.shrink_by_noise(state.standard, state.tally[1], &mut model[length..end]);
+                self.shrink_by_noise(state.standard, &mut model[length..end]);
             }
             self.recipe.repeat_slopes(&mut model[length..end]);
             let width = self.recipe.request.layout.features() + 1;

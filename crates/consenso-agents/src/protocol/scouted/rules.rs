@@ -57,12 +57,9 @@ impl Recipe {
             request.mu.map_or(0.0, |mu| person * r / mu * (request.change_factor / share).sqrt())
         };
         let whole = counted.length() * per_cell(counted.share());
-        // The label's histogram has less noise than a column's, and may be worth a look alone.
-        let labels = if counted.looks_at_label(layout) { whole / counted.label } else { f64::MAX };
-        let hidden = out_of_reach(whole, numbers) && out_of_reach(labels, 1);
         let looks = match request.looks {
             Some(looks) => looks,
-            None if numbers == 0 || request.mu.is_none() || hidden => 0,
+            None if numbers == 0 || request.mu.is_none() || out_of_reach(whole, numbers) => 0,
             None if !request.has(MethodPart::Looks) => 0,
             None => LOOKS,
         };

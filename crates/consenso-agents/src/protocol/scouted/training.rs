@@ -148,14 +148,6 @@ impl Recipe {
         noise * noise / (self.prior(standard) * self.curvature(standard)) + self.spread
     }
 
-    /// A gradient along the weights that it was taken at, as they were before their step: above
-    /// zero where the model is too long. (Its noise is none of theirs, so it says so on the mean.)
-    fn along_the_model(&self, x: &[f64], start: &[f64], gradient: &[f64]) -> f64 {
-        let width = self.request.layout.features() + 1;
-        let weights = (0..x.len()).filter(|l| l % width != width - 1);
-        weights.map(|l| (x[l] - start[l]) * gradient[l]).sum()
-    }
-
     /// Whether this gradient points against the last one beyond what their noise explains: the
     /// step between them was too long. Both are public, so that asking costs nothing.
     fn overshoots(
@@ -237,10 +229,6 @@ impl Recipe {
         let shortened = state.tally[self.tally() - 1];
         let most = if self.request.has(MethodPart::Momentum) { MOST_MOMENTUM } else { 0.0 };
         let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, most);
-        if averaged(number, shape.steps) && !self.calibrates {
-            let along = self.along_the_model(state.x, &start, mean) * clip;
-            state.tally[1] += (along - state.tally[1]) / (state.tally[0] + 1.0);
-        }
         let shorter = shortened / h;
         let slow = shorter * length;
         let fast = shorter * (time.max(SHORTEST_TIME.1) / steps).min(LONGEST_STEP);
