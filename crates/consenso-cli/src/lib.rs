@@ -7,6 +7,7 @@
 mod ask;
 mod audit;
 mod benchmark;
+#[cfg(feature = "network")]
 mod changes;
 #[cfg(feature = "network")]
 mod dashboard;

@@ -1,5 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
+use super::scouted::MethodPart;
 use super::{
     Assessed, Capabilities, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol,
     PublicFacts, Schedule, Scouting, View, table_of,
@@ -16,6 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct Dgd {
     /// η_k.
     pub step: Option<Schedule>,
+    /// On scouted columns: pieces of the method that are left out, to see what each is worth.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<MethodPart>,
 }
 
 /// The step size of round k of a gradient method.

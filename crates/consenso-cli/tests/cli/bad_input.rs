@@ -149,6 +149,18 @@ fn unknown_key_with_a_suggestion() {
         &["small.toml:26", "did you mean \"dgd\"?"],
     );
     small_refused(
+        "left_out",
+        "kind = \"dgd\"",
+        "kind = \"dgd\"\nwithout = [\"looks\"]",
+        &["without leaves out pieces of the method on scouted columns", "data.encoding"],
+    );
+    small_refused(
+        "no_such_piece",
+        "kind = \"dgd\"",
+        "kind = \"dgd\"\nwithout = [\"noise\"]",
+        &["small.toml:27", "`noise`", "`looks`"],
+    );
+    small_refused(
         "source",
         "\"logistic\"",
         "\"logistik\"",

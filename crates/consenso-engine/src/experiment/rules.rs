@@ -847,6 +847,13 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
         "leave it out, or set data.encoding = \"one-hot\"",
     ),
     algorithm(
+        "without",
+        "`without` of dgd on columns that are not scouted",
+        |a| !a.replaced() && a.algorithm.protocol.parameters().contains_key("without"),
+        "without leaves out pieces of the method on scouted columns",
+        "leave it out, or set data.encoding = \"scouted\"",
+    ),
+    algorithm(
         "tail",
         "`tail` of dgd or decor on scouted columns",
         |a| a.replaced() && a.said("tail"),

@@ -17,7 +17,7 @@ use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{
     Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule, pairs,
 };
-use crate::protocol::scouted::{Scouted, ScoutingRequest, loss_under};
+use crate::protocol::scouted::{MethodPart, Scouted, ScoutingRequest, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
 use std::sync::Arc;
@@ -94,6 +94,7 @@ fn plan_staged(
         between: false,
         compares: false,
         looks: None,
+        without: Vec::new(),
     };
     let scout = Scouted::plan(&request, context.terms.counts, graphs)?;
     let features = layout.features() + 1;
@@ -267,6 +268,7 @@ pub(super) fn plan(
         compares: asked.is_some_and(|a| a.calibration),
         between: asked.is_some() && context.spec.models.is_personal(),
         looks: None,
+        without: left_out(&*protocol),
     };
     let scouted = Arc::new(Scouted::plan(&request, context.terms.counts, graphs)?);
     facts.dim = scouted.shape.width;
@@ -289,6 +291,12 @@ pub(super) fn plan(
     let label = label.unwrap_or_else(|| kind.to_owned());
     StagedPlan { label, warning, split, protocol, account, scouted, staged: None }
         .planned(facts, context)
+}
+
+/// The pieces of the method that the file leaves out.
+fn left_out(protocol: &dyn Protocol) -> Vec<MethodPart> {
+    let named = protocol.parameters().remove("without");
+    named.and_then(|named| serde_json::from_value(named).ok()).unwrap_or_default()
 }
 
 /// Scouting is planned for a budget, which a rule asks for.
@@ -373,6 +381,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         between: false,
         compares: false,
         looks: None,
+        without: Vec::new(),
         pairwise: None,
     };
     Scouted::plan(&request, std::slice::from_ref(&experiment.counts), &experiment.graphs[..1]).ok()
@@ -1350,6 +1359,39 @@ mod tests {
     fn few_models_tend_to_those_without_privacy() {
         let tasks = [("binary", 0.003, 0.02), ("six", 0.01, 0.03), ("regression", 0.01, 0.03)];
         tend_to_no_privacy(([100, 200, 400, 800], 1), &["1.0", "10.0", "100.0"], &tasks);
+    }
+
+    /// Whatever piece of the method is left out, the claim is the same and the model another one; on
+    /// columns that are not scouted there is nothing to leave out.
+    #[test]
+    fn a_piece_that_is_left_out_changes_the_model_and_not_the_claim() {
+        let made = |without: &str, label: &str, loss: &str| {
+            let algorithm = format!("kind = \"dgd\"\nwithout = [{without}]");
+            let of = ("kind = \"complete\"", 5, label, loss, BUDGET);
+            let experiment = checked(SCHEMA, &algorithm, of).unwrap();
+            let claim = experiment.planned[0].account.price.as_ref().unwrap().claim.epsilon;
+            assert!(claim <= 3.0 && claim > 2.99, "{without}: {claim}");
+            (trained(&experiment).models[0].agents[0].clone(), experiment)
+        };
+        let three = "classes = [\"low\", \"mid\", \"high\"]";
+        let number = "min = -40\nmax = 40";
+        for (pieces, label, loss) in [
+            (&["centres", "calibration", "long-clips"][..], BINARY, "logistic"),
+            (&["classes", "momentum"][..], three, "softmax"),
+            (&["looks", "shrinkage"][..], number, "ridge"),
+        ] {
+            let whole = made("", label, loss).0;
+            for piece in pieces {
+                let (model, experiment) = made(&format!("\"{piece}\""), label, loss);
+                assert_ne!(model, whole, "{piece}");
+                let kept = &experiment.planned[0].protocol.parameters()["without"][0];
+                assert_eq!(kept, piece);
+            }
+        }
+        let unknown = "kind = \"dgd\"\nwithout = [\"noise\"]";
+        let of = ("kind = \"complete\"", 5, BINARY, "logistic", BUDGET);
+        let said = checked(SCHEMA, unknown, of).err().unwrap().to_string();
+        assert!(said.contains("unknown variant"), "{said}");
     }
 
     /// The weights of a model for numbers that are shorter than their noise are left out: such a

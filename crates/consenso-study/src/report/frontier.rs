@@ -118,6 +118,11 @@ fn figure(record: &Record, agents: usize) -> Figure {
     }
 }
 
+/// What stands above the tables: the figure that models are judged by.
+pub(super) fn title(record: &Record) -> &'static str {
+    if predicts_numbers(record) { "R² by budget" } else { "Accuracy by budget" }
+}
+
 /// One row per algorithm, one column per budget, one table per number of agents; nothing without a sweep.
 pub(super) fn tables(record: &Record) -> String {
     let mut out = String::new();

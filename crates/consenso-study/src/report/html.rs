@@ -23,7 +23,7 @@ pub fn report_html(record: &Record) -> String {
         ("predictions", "How well it predicts", scores::section(record)),
         ("coefficients", "Coefficients", coefficients::section(record)),
         ("figures", figures_title(record), figures(record)),
-        ("budgets", "Accuracy by budget", frontier::tables(record)),
+        ("budgets", frontier::title(record), frontier::tables(record)),
         ("by-dimension", "Utility loss by dimension", dimension::table(record)),
         ("map", "Who can tell what about whom", map(record)),
         ("privacy", "What is claimed", claims(record)),
@@ -122,6 +122,10 @@ fn warnings(record: &Record) -> String {
             "{}: {stopped} of {} agents (mean over runs) had spent their budget before the last round.",
             algorithm.label, record.problem.agents
         ));
+    }
+    for algorithm in &record.algorithms {
+        let said = algorithm.findings.iter().map(|f| format!("{}: {f}.", algorithm.label));
+        items.extend(said);
     }
     if items.is_empty() {
         return String::new();

@@ -381,6 +381,10 @@ fn a_sweep_is_drawn_against_its_budget() {
             && page.contains("id=\"frontier-10\"")
             && page.contains("ε = 0.1")
     );
+    record.algorithms[0].findings = vec!["learned nothing: R² = -0.2".into()];
+    let page = report_html(&record);
+    well_formed(&page);
+    assert!(page.contains("learned nothing: R² = -0.2."), "the page says what the terminal says");
 }
 
 #[test]

@@ -141,6 +141,15 @@ fn posterior(likelihood: &[f64], weights: &[f64]) -> Vec<f64> {
     found
 }
 
+/// Where the prior of centres and scales comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Prior {
+    /// As it is written above.
+    Given,
+    /// Learned from the columns, where there are enough.
+    Learned,
+}
+
 /// What a histogram says of a column, in parts of its range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
@@ -201,13 +210,13 @@ fn outside(histogram: &[f64], centre: f64, noise: f64) -> f64 {
 /// Centre and scale of each histogram of one number of cells, whose cells have noise of this
 /// deviation; with `tails`, of columns that may be mostly nothing. (A label's spike is looked at
 /// again, and what lies outside of a second look is at its ends.)
-pub(super) fn fit(histograms: &[Vec<f64>], noise: f64, tails: bool) -> Vec<Fit> {
+pub(super) fn fit(histograms: &[Vec<f64>], noise: f64, tails: bool, prior: Prior) -> Vec<Fit> {
     let Some(cells) = histograms.first().map(Vec::len) else { return Vec::new() };
     let family = Family::of(cells);
     let told: Vec<Vec<f64>> = histograms.iter().map(|h| balanced(h)).collect();
     let likelihoods: Vec<Vec<f64>> = told.iter().map(|h| family.likelihood(h, noise)).collect();
     let mut weights = family.prior.clone();
-    if told.len() >= PRIOR_COUNT as usize {
+    if prior == Prior::Learned && told.len() >= PRIOR_COUNT as usize {
         for _ in 0..EM_STEPS {
             let mut next: Vec<f64> = family.prior.iter().map(|p| PRIOR_COUNT * p).collect();
             for likelihood in &likelihoods {
@@ -370,7 +379,7 @@ mod tests {
     /// prior is learned, and one with a fifth of its mass far away.
     #[test]
     fn an_independent_program_finds_the_same_centres_and_scales() {
-        let one = fit(&[histogram(8, 0.3, 0.1, 0.0, 0.05)], 0.05, true);
+        let one = fit(&[histogram(8, 0.3, 0.1, 0.0, 0.05)], 0.05, true, Prior::Learned);
         close(&one, &[[0.277_588_881_818, 0.108_977_907_200]]);
         let columns = [(0.2, 0.05), (0.25, 0.06), (0.7, 0.2), (0.5, 0.02), (0.9, 0.3)];
         let several: Vec<Vec<f64>> = columns
@@ -379,7 +388,7 @@ mod tests {
             .map(|(j, &(c, s))| histogram(16, c, s, j as f64, 0.02))
             .collect();
         close(
-            &fit(&several, 0.02, true),
+            &fit(&several, 0.02, true, Prior::Learned),
             &[
                 [0.200_002_453_522, 0.056_638_795_681],
                 [0.250_000_026_111, 0.056_656_848_541],
@@ -391,7 +400,7 @@ mod tests {
         let mut far: Vec<f64> =
             histogram(32, 0.1, 0.02, 3.0, 0.01).iter().map(|h| 0.8 * h).collect();
         far[25] += 0.2;
-        close(&fit(&[far], 0.01, true), &[[0.240_936_982_388, 0.281_724_059_823]]);
+        close(&fit(&[far], 0.01, true, Prior::Learned), &[[0.240_936_982_388, 0.281_724_059_823]]);
     }
 
     /// Amounts that are mostly nothing: 4.8 % lie in sixteen cells far away, none of which stands
@@ -416,7 +425,7 @@ mod tests {
             // What is missing could be noise: nothing is added.
             (0.02, [0.007_880_052_872, 0.004_658_933_829]),
         ] {
-            close(&fit(&columns(noise), noise, true)[..1], &[expected]);
+            close(&fit(&columns(noise), noise, true, Prior::Learned)[..1], &[expected]);
         }
     }
 
@@ -433,7 +442,10 @@ mod tests {
     /// the range: what is likely beforehand is left instead.
     #[test]
     fn a_histogram_that_says_nothing_leaves_what_is_likely() {
-        let [Fit { centre, scale, .. }] = fit(&[vec![0.125; 8]], 50.0, true)[..] else { panic!() };
+        let [Fit { centre, scale, .. }] = fit(&[vec![0.125; 8]], 50.0, true, Prior::Learned)[..]
+        else {
+            panic!()
+        };
         assert!((centre - 0.5).abs() < 0.01 && (0.1..0.3).contains(&scale), "{centre} {scale}");
         assert!(bins(50.0) == 8 && bins(1e-9) == 64 && bins(0.02) == 16);
     }

@@ -9,10 +9,10 @@
 //! there are: the sum moves by at most √2. What is looked at follows from sums that were released
 //! before; how far a look moves does not depend on it.
 
-use super::fit::{Fit, NARROW, fit, moments, shares};
+use super::fit::{Fit, NARROW, Prior, fit, moments, shares};
 pub(super) use super::fit::{bins, out_of_reach};
 use super::rules::SCOUTING;
-use super::{Recipe, State};
+use super::{MethodPart, Recipe, State};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout, Task};
 use crate::problem::LocalObjective;
@@ -164,8 +164,13 @@ impl Recipe {
 
     /// Centre and scale of numbers with these histograms; without noise their moments.
     fn numbers(&self, histograms: &[Vec<f64>], noise: f64, tails: bool) -> Vec<Fit> {
+        let has = |piece| self.request.has(piece);
+        if !has(MethodPart::Centres) {
+            return vec![Fit::exact(0.5, BLIND_SCALE); histograms.len()];
+        }
         if noise > 0.0 {
-            return fit(histograms, noise, tails);
+            let prior = if has(MethodPart::LearnedPrior) { Prior::Learned } else { Prior::Given };
+            return fit(histograms, noise, tails && has(MethodPart::Tails), prior);
         }
         let exact = |h: &Vec<f64>| {
             let total: f64 = h.iter().sum();

@@ -75,6 +75,7 @@ mod fit;
 mod histograms;
 pub mod inference;
 mod noise;
+mod parts;
 mod protocol;
 mod reach;
 mod residual;
@@ -93,6 +94,7 @@ use crate::problem::{LocalObjective, Loss};
 use calibration::CALIBRATION;
 pub use compared::PredictionsBesideOutcomes;
 use histograms::Weights;
+pub use parts::MethodPart;
 use std::sync::Arc;
 pub use training::loss_under;
 
@@ -135,6 +137,8 @@ pub struct ScoutingRequest {
     pub compares: bool,
     /// Second looks, where that is settled.
     pub looks: Option<u32>,
+    /// What is left out of the method, to see what it is worth.
+    pub without: Vec<MethodPart>,
     /// Noise that neighbours share, and how much smaller a site's own noise may be for it: √R.
     pub pairwise: Option<(Pairwise, f64)>,
 }
@@ -358,6 +362,7 @@ impl Scouted {
             between: false,
             compares: false,
             looks: Some(0),
+            without: Vec::new(),
             pairwise: None,
         };
         let recipe = Recipe::new(&request, records).ok()?;

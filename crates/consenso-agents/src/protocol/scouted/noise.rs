@@ -1,7 +1,7 @@
 //! What noise alone does to a trained weight: public, so that it can be printed beside the weight.
 
 use super::training::averaged;
-use super::{Recipe, Scouted, ScoutingTimetable, State};
+use super::{MethodPart, Recipe, Scouted, ScoutingTimetable, State};
 use crate::data::RawColumn;
 use crate::problem::Loss;
 
@@ -55,7 +55,8 @@ impl Scouted {
     /// that it can be, that of columns that do not go together.
     pub(super) fn shrink_by_noise(&self, standard: &[f64], x: &mut [f64]) {
         let recipe = &self.recipe;
-        if !matches!(recipe.request.loss, Loss::Ridge { .. } | Loss::Huber { .. }) {
+        let numbers = matches!(recipe.request.loss, Loss::Ridge { .. } | Loss::Huber { .. });
+        if !numbers || !recipe.request.has(MethodPart::Shrinkage) {
             return;
         }
         let (Some(mu), Some(noise)) = (recipe.request.mu, self.noise_deviation(standard)) else {

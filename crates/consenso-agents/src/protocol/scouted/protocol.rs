@@ -260,6 +260,10 @@ impl Configured for Scouted {
             table.insert("colluders".into(), pairwise.colluders.into());
             table.insert("correlation".into(), pairwise.correlation.into());
         }
+        let without = &self.recipe.request.without;
+        if !without.is_empty() {
+            table.insert("without".into(), serde_json::json!(without));
+        }
         table
     }
 

@@ -2,7 +2,7 @@
 
 use super::calibration::{CALIBRATION, CALIBRATION_AIM, CALIBRATION_STEPS, calibration_clip};
 use super::histograms::{LOOKS, Weights, bins, out_of_reach};
-use super::{Recipe, ScoutingRequest};
+use super::{MethodPart, Recipe, ScoutingRequest};
 use crate::config_error::ConfigError;
 use crate::data::scouted::LIMIT;
 use crate::problem::Loss;
@@ -47,7 +47,8 @@ impl Recipe {
         let factors: Vec<f64> = weights.iter().zip(records).map(|(w, &b)| w / b as f64).collect();
         let own = request.pairwise.map_or(1.0, |(_, own)| own);
         let r = own * factors.iter().map(|f| f * f).sum::<f64>().sqrt();
-        let half = layout.classes().unwrap_or(2) as f64 / 2.0;
+        let classes = layout.classes().unwrap_or(2) as f64;
+        let half = if request.has(MethodPart::Classes) { classes / 2.0 } else { classes - 1.0 };
         let per_mu = request.mu.map_or(0.0, |mu| request.change_factor / 2.0 * r / mu);
         let q = 4.0 * columns * half * per_mu * person.sqrt();
         let counted = Weights::of(layout);
@@ -59,6 +60,7 @@ impl Recipe {
         let looks = match request.looks {
             Some(looks) => looks,
             None if numbers == 0 || request.mu.is_none() || out_of_reach(whole, numbers) => 0,
+            None if !request.has(MethodPart::Looks) => 0,
             None => LOOKS,
         };
         let first = if looks > 0 { 1.0 - LOOKING } else { 1.0 };
@@ -83,6 +85,7 @@ impl Recipe {
             // Weighted classes have no probabilities to calibrate, and of several classes every
             // offset would have the noise that one score has: it costs more than it mends.
             calibrates: request.mu.is_some()
+                && request.has(MethodPart::Calibration)
                 && matches!(request.loss, Loss::Logistic)
                 && !request.balanced
                 && !request.inference,
@@ -124,7 +127,9 @@ impl Recipe {
     /// apart, log₂k times what two are told apart by.
     pub(super) fn prior(&self, standard: &[f64]) -> f64 {
         let bits = match self.request.loss {
-            Loss::Softmax { classes } => libm::log2(classes as f64),
+            Loss::Softmax { classes } if self.request.has(MethodPart::Classes) => {
+                libm::log2(classes as f64)
+            }
             _ => 1.0,
         };
         SIGNAL * bits * bits / self.request.layout.effective_dim(standard).max(1.0)

@@ -1,7 +1,7 @@
 //! The second stage: steps along noised sums of clipped gradients.
 
 use super::rules::{AVERAGED, SHORTEST_TIME};
-use super::{Recipe, ScoutingTimetable, State};
+use super::{MethodPart, Recipe, ScoutingTimetable, State};
 use crate::data::RawLayout;
 use crate::kernel;
 use crate::problem::Loss;
@@ -112,6 +112,7 @@ impl Recipe {
         }
         let root = self.q.sqrt();
         let most = match self.request.loss {
+            _ if !self.request.has(MethodPart::LongClips) => 1.0,
             Loss::Ridge { .. } => LONGEST_CLIP,
             loss if loss.keeps_labels() => LONGEST_CLIP,
             // No residual counts for more than δ deviations.
@@ -226,7 +227,8 @@ impl Recipe {
         // Steps that were shortened go as far in all: with more momentum, which allows for as much
         // curvature. Without it a budget that shows that steps are too long had a worse model.
         let shortened = state.tally[self.tally() - 1];
-        let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, MOST_MOMENTUM);
+        let most = if self.request.has(MethodPart::Momentum) { MOST_MOMENTUM } else { 0.0 };
+        let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, most);
         let shorter = shortened / h;
         let slow = shorter * length;
         let fast = shorter * (time.max(SHORTEST_TIME.1) / steps).min(LONGEST_STEP);
