@@ -104,7 +104,7 @@ impl Terms<'_> {
     /// How records are drawn, where they are.
     fn sampling(&self) -> Option<Sampling> {
         let neighbours = self.privacy.map(|p| p.neighbours).unwrap_or_default();
-        self.batch.map(|rate| Sampling { rate, neighbours })
+        self.batch.map(|rate| Sampling::new(rate, neighbours))
     }
 
     /// The agent whose gradient one record moves farthest: with equal weights the smallest one.

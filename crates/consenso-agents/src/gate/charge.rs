@@ -218,7 +218,7 @@ mod tests {
             "{\"l2\":{\"mechanism\":\"gaussian\",\"mu\":0.0,\"count\":1}}"
         );
         let neighbours = crate::privacy::NeighbourRelation::ReplaceOne;
-        let sampling = Some(Sampling { rate: 0.125, neighbours });
+        let sampling = Some(Sampling::new(0.125, neighbours));
         assert_eq!(
             written(step(shift, Noise::Gaussian { sigma: 1.0 }, sampling)),
             "{\"l2\":{\"mechanism\":\"gaussian\",\"mu\":0.25000000000000006,\"sampling\":0.125,\
