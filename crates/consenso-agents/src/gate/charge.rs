@@ -165,10 +165,11 @@ impl Norm {
         sampling: Option<Sampling>,
     ) -> Event {
         let whole = self.whole(shift, noise, dim);
+        let Some(sampling) = sampling else { return whole };
         // A norm that bounds no sampled release has its event of one that draws every record, which
         // costs no less.
-        let sampled = sampling.and_then(|s| whole.clone().sampled(s.rate, s.neighbours));
-        sampled.filter(|_| self != Self::Linf).unwrap_or(whole)
+        let sampled = whole.drawn(sampling).filter(|_| self != Self::Linf);
+        sampled.unwrap_or_else(|| self.whole(&shift.scaled(1.0 + sampling.undrawn), noise, dim))
     }
 
     /// The event of a release that every record is in.

@@ -16,8 +16,8 @@ use consenso_engine::protocol::{
     Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, Compressor, ConsensusAdmm,
     CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DpCsgp, DualVariablePerturbation, DynD2p,
     ExactDiffusion, Extra, GradientDescent, GradientTracking, GtSvrg, KINDS, Lead, Led, MixRule,
-    Muffliato, NeighbourhoodDescent, Nids, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
-    ProxSkip, PushDiging, PushSum, Schedule,
+    Muffliato, NeighbourhoodDescent, Nids, Order, OutputAdmm, Pdop, PenaltyPerturbation,
+    PrivSgpVr, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
 };
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
@@ -196,10 +196,11 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
             probability: Some(0.5),
             ..ProxSkip::default()
         }),
-        Arc::new(GtSvrg { step: Some(0.2), share: 0.3, period: Some(3) }),
+        Arc::new(GtSvrg::new(0.2, 0.3, 3)),
         Arc::new(Accelerated { step: Some(0.3), phase: Some(4) }),
         Arc::new(DynD2p::new(Schedule::power(0.9), 1.0, 3.0, 7)),
         Arc::new(DpCsgp { step: step(), consensus_step: Some(0.4), ..DpCsgp::default() }),
+        Arc::new(PrivSgpVr::new(Schedule::power(0.9), 1)),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
         Arc::new(PenaltyPerturbation {
             penalty: Some(Schedule::geometric(0.4, 1.1)),
