@@ -8,7 +8,7 @@ use super::{
 use crate::config_error::ConfigError;
 use crate::graph::Graph;
 use crate::problem::{Drawn, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ impl Configured for PrivSgpVr {
 }
 
 impl Assessed for PrivSgpVr {
-    fn assess(&self, ground: &Ground) -> Assessment {
+    fn assess(&self, ground: &TheoremInputs) -> Assessment {
         self.descent().assess(ground)
     }
 }
