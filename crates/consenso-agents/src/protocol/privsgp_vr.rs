@@ -193,8 +193,8 @@ impl Configured for PrivSgpVr {
 }
 
 impl Assessed for PrivSgpVr {
-    fn assess(&self, ground: &TheoremInputs) -> Assessment {
-        self.descent().assess(ground)
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        self.descent().assess(inputs)
     }
 }
 
