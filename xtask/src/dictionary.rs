@@ -55,6 +55,8 @@ pub(crate) fn chapter(root: &Path) -> Result<String, String> {
         if !facts.is_empty() {
             let _ = writeln!(entries, "\n{}", facts.join(" "));
         }
+        let _ = writeln!(entries, "\nConvergence: {}.", guarantee(source));
+        let _ = writeln!(entries, "\nUnder a budget: {}.", certified(source));
         entries += &on_the_board(&ranks, kind);
     }
     Ok(out + &entries)
@@ -176,6 +178,55 @@ fn facts(source: &str) -> Vec<&'static str> {
     all
 }
 
+/// What is known of how it converges: what its file promises, and why no theorem says so where none
+/// does.
+fn guarantee(source: &str) -> String {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let of = |part: &str| {
+        let (_, assess) = code.split_once("fn assess")?;
+        let (_, rest) = assess.split_once(part)?;
+        let (text, _) = rest.split_once('"')?.1.split_once('"')?;
+        // A text may go on in the next line.
+        let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
+        Some(words.join(" "))
+    };
+    // The last one is a recursion that another file assesses for both.
+    let says = ["certify()", "certified(inputs)", "assess_step(", "CertifiedBound", "recursion!("];
+    if says.iter().any(|word| code.contains(word)) || code.contains("Certainty::Certified") {
+        return "a theorem certifies it where its conditions hold; `consenso plan` says whether they do, and which fails".into();
+    }
+    let rule = ["working(", "PredictedStable"].iter().any(|word| code.contains(word));
+    let why = of("let why =").or_else(|| of("open(")).or_else(|| of("working("));
+    match (rule, why) {
+        (true, Some(why)) => format!("a working rule for the step predicts that it does; {why}"),
+        (false, Some(why)) => format!("`consenso plan` checks that steps descend; {why}"),
+        (_, None) if code.contains(".assess(inputs)") => {
+            "as of the method that it is built on".into()
+        }
+        (_, None) => "no theorem or working rule here covers it".into(),
+    }
+}
+
+/// What its claim is of, and against whom.
+fn certified(source: &str) -> &'static str {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    if code.contains("Response::AtNoisedPoint {") {
+        "certified against everybody else, by the account of noise inside a local problem"
+    } else if code.contains("pairwise: true") {
+        "certified against `colluders` agents who pool what they know, and not against everybody else"
+    } else if code.contains("impl Remembering for") {
+        "certified against everybody else, with `batch` by the account of samples beside what is remembered; Gaussian noise alone"
+    } else if code.contains("charges_ahead: true") {
+        "certified against everybody else, one charge for all rounds between two uses of a coordinate; Gaussian noise alone"
+    } else if code.contains("impl Relaying for") {
+        "certified against everybody else, by what each round's share of the budget says; Gaussian noise alone"
+    } else if code.contains("batches: true") {
+        "certified against everybody else, from noise on its step, by the account of samples with `batch`"
+    } else {
+        "certified against everybody else, from noise on its step"
+    }
+}
+
 /// How a kind ranked, if a board's ranks are kept.
 fn on_the_board(ranks: &str, kind: &str) -> String {
     let mut lines = ranks.lines();
@@ -212,7 +263,7 @@ fn on_the_board(ranks: &str, kind: &str) -> String {
         ));
     }
     match words.is_empty() {
-        true => String::new(),
+        true => "\nIt is not on the board `quick`.\n".into(),
         false => format!("\nOn the board `quick`: {}.\n", words.join("; ")),
     }
 }

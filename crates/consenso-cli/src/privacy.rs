@@ -287,7 +287,7 @@ fn calibrated(budget: &BudgetArgs) -> Result<Calibration> {
         Change::ReplaceOne => NeighbourRelation::ReplaceOne,
         Change::ZeroOut => NeighbourRelation::ZeroOut,
     };
-    request.sampling = budget.sampling.map(|rate| Sampling { rate, neighbours });
+    request.sampling = budget.sampling.map(|rate| Sampling::new(rate, neighbours));
     Ok(calibrate(&request)?)
 }
 

@@ -36,7 +36,7 @@
 
 use super::compose::{Bound, Method, Profile};
 use super::error::{check_delta, check_epsilon, check_positive};
-use super::{AccountingError, Event, Mechanism, gdp, pld, rdp};
+use super::{AccountingError, Event, gdp, pld, rdp};
 use crate::Sensitivity;
 use crate::sampled::{self, Sampling};
 use serde::{Deserialize, Serialize};
@@ -121,8 +121,8 @@ impl Request {
             let (expected, found) = (self.steps.len(), self.shape.len());
             return Err(AccountingError::BadLength { name: "shape", expected, found });
         }
-        if let Some(Sampling { rate, neighbours }) = self.sampling {
-            sampled::check(rate, neighbours)?;
+        if let Some(sampling) = self.sampling {
+            sampled::check(sampling)?;
         }
         check_positive("sensitivity l1", self.sensitivity.l1)?;
         check_positive("sensitivity l2", self.sensitivity.l2)?;
@@ -223,7 +223,7 @@ impl Calibration {
 pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
     request.check()?;
     let rounds = Rounds::new(request);
-    if let Some(sampling) = request.sampling.filter(|s| s.rate < 1.0) {
+    if let Some(sampling) = request.sampling.filter(|s| s.rate < 1.0 || s.undrawn > 0.0) {
         return rounds.sampled(sampling);
     }
     match request.noise {
@@ -367,6 +367,12 @@ impl<'a> Rounds<'a> {
     /// Noise on rounds that draw every record with a secret chance.
     fn sampled(&self, sampling: Sampling) -> Result<Calibration, AccountingError> {
         match self.request.noise {
+            Some(NoiseKind::Laplace) if sampling.undrawn > 0.0 => Err(self.unreachable(
+                "Laplace noise on records that are in every release, drawn or not, has no bound",
+            )),
+            None if sampling.undrawn > 0.0 => {
+                self.amplified(NoiseKind::Gaussian, sampling, f64::INFINITY)
+            }
             Some(kind) => self.amplified(kind, sampling, f64::INFINITY),
             None => {
                 let gaussian = self.amplified(NoiseKind::Gaussian, sampling, f64::INFINITY)?;
@@ -390,19 +396,11 @@ impl<'a> Rounds<'a> {
         let events = |multiplier: f64| -> Vec<Event> {
             let event = |&(ratio, count): &(f64, u64)| {
                 let shift = |bound: f64| (bound * ratio / multiplier).next_up().next_up();
-                let mechanism = match kind {
-                    NoiseKind::Gaussian => Mechanism::SampledGaussian {
-                        mu: shift(sensitivity.l2),
-                        sampling: sampling.rate,
-                        neighbours: sampling.neighbours,
-                    },
-                    NoiseKind::Laplace => Mechanism::SampledLaplace {
-                        epsilon: shift(sensitivity.l1),
-                        sampling: sampling.rate,
-                        neighbours: sampling.neighbours,
-                    },
+                let whole = match kind {
+                    NoiseKind::Gaussian => Event::gaussian(shift(sensitivity.l2), count),
+                    NoiseKind::Laplace => Event::laplace(shift(sensitivity.l1), count),
                 };
-                Event { mechanism, count }
+                whole.drawn(sampling).expect("noise that sampling amplifies")
             };
             self.ratios.iter().map(event).collect()
         };
@@ -419,7 +417,7 @@ impl<'a> Rounds<'a> {
         };
         // Drawing every record needs more noise than drawing some.
         let whole = match kind {
-            NoiseKind::Gaussian => self.gaussian()?.multiplier,
+            NoiseKind::Gaussian => self.gaussian()?.multiplier * (1.0 + sampling.undrawn),
             NoiseKind::Laplace => self.pure_sum(1.0) / self.request.epsilon,
         };
         let start = self.solve(whole, by(Method::Rdp)).map_or(whole, |found| found.0);
@@ -663,12 +661,12 @@ mod tests {
                 let mut whole = request(1.0, 1e-6, 100, 3, [0.2, 0.15, 0.1]);
                 whole.noise = Some(noise);
                 let mut part = whole.clone();
-                part.sampling = Some(Sampling { rate, neighbours });
+                part.sampling = Some(Sampling::new(rate, neighbours));
                 let found = calibrate(&part).unwrap();
                 assert_spends(&found, &part);
                 assert_eq!(found.mechanism, noise);
                 assert!(found.multiplier < calibrate(&whole).unwrap().multiplier);
-                part.sampling = Some(Sampling { rate: 1.0, neighbours });
+                part.sampling = Some(Sampling::new(1.0, neighbours));
                 assert_eq!(calibrate(&part).unwrap(), calibrate(&whole).unwrap());
             }
         }
@@ -693,7 +691,7 @@ mod tests {
         assert!(refused(|r| r.dim = 0).starts_with("dim must be at least 1"));
         assert!(refused(|r| r.shape.push(1.0)).starts_with("shape has 11 entries"));
         assert!(refused(|r| r.steps[4] = -1.0).starts_with("step must be"));
-        let sampling = |rate, neighbours| Some(Sampling { rate, neighbours });
+        let sampling = |rate, neighbours| Some(Sampling::new(rate, neighbours));
         let mut bad = good.clone();
         bad.sampling = sampling(0.0, NeighbourRelation::AddRemove);
         assert!(calibrate(&bad).unwrap_err().to_string().starts_with("sampling must be"));

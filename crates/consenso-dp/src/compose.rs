@@ -160,15 +160,25 @@ impl Profile {
             event.check(index)?;
             match &event.mechanism {
                 Mechanism::Laplace { epsilon } => profile.laplace.push((*epsilon, event.count)),
-                Mechanism::SampledGaussian { mu, sampling, neighbours } => {
+                Mechanism::SampledGaussian { mu, undrawn, sampling, neighbours } => {
+                    let (table, drawn) = sampled::divided(*undrawn, *mu, *sampling);
                     let release =
-                        sampled(Law::Gaussian, *mu, (*sampling, *neighbours), event.count);
+                        sampled(Law::Gaussian, drawn, (*sampling, *neighbours), event.count);
                     match release {
                         Some(release) if release.rate < 1.0 && release.is_amplified() => {
                             profile.add_sampled(index, release)?;
+                            if *undrawn > 0.0 {
+                                mu_squared.add_times(event.count, table);
+                            }
                         }
-                        Some(_) => mu_squared.add_times(event.count, square_up(*mu)),
-                        None => {}
+                        Some(_) if *undrawn == 0.0 => {
+                            mu_squared.add_times(event.count, square_up(*mu));
+                        }
+                        // As if every record were drawn.
+                        Some(_) => {
+                            mu_squared.add_times(event.count, square_up((mu + undrawn).next_up()));
+                        }
+                        None => mu_squared.add_times(event.count, square_up(*undrawn)),
                     }
                 }
                 Mechanism::SampledLaplace { epsilon, sampling, neighbours } => {

@@ -13,6 +13,7 @@
 //! # Ok::<(), consenso_dp::AccountingError>(())
 //! ```
 
+use super::sampled::Sampling;
 use super::{AccountingError, NeighbourRelation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -66,6 +67,9 @@ pub enum Mechanism {
         /// l2 sensitivity over σ, as if the record in question were drawn. Where it is replaced,
         /// contributions are at most half as long.
         mu: f64,
+        /// How far the record moves the release beside that whether it is drawn or not, over σ.
+        #[serde(skip_serializing_if = "is_nothing")]
+        undrawn: f64,
         /// The chance of every record to be drawn, from 0 to 1.
         sampling: f64,
         /// As for [`Self::SampledLaplace`].
@@ -122,6 +126,12 @@ fn is_add_remove(neighbours: &NeighbourRelation) -> bool {
     *neighbours == NeighbourRelation::AddRemove
 }
 
+/// Whether a number needs not be said.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it a reference")]
+fn is_nothing(x: &f64) -> bool {
+    *x == 0.0
+}
+
 /// `count` releases of one mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
@@ -166,11 +176,22 @@ impl Event {
     /// by another, contributions are at most half as long.
     #[must_use]
     pub fn sampled(self, sampling: f64, neighbours: NeighbourRelation) -> Option<Self> {
+        self.drawn(Sampling::new(sampling, neighbours))
+    }
+
+    /// [`Self::sampled`], where a record may also be in the release without being drawn: known for
+    /// Gaussian noise alone.
+    #[must_use]
+    pub fn drawn(self, how: Sampling) -> Option<Self> {
+        let Sampling { rate: sampling, neighbours, undrawn } = how;
         let mechanism = match self.mechanism {
-            Mechanism::Laplace { epsilon } => {
+            Mechanism::Laplace { epsilon } if undrawn == 0.0 => {
                 Mechanism::SampledLaplace { epsilon, sampling, neighbours }
             }
-            Mechanism::Gaussian { mu } => Mechanism::SampledGaussian { mu, sampling, neighbours },
+            Mechanism::Gaussian { mu } => {
+                let undrawn = if undrawn == 0.0 { 0.0 } else { (undrawn * mu).next_up() };
+                Mechanism::SampledGaussian { mu, undrawn, sampling, neighbours }
+            }
             Mechanism::PostProcessing => Mechanism::PostProcessing,
             _ => return None,
         };
@@ -208,8 +229,9 @@ impl Event {
                 amount("epsilon", *epsilon)?;
                 check_sampling(index, *sampling, *neighbours)
             }
-            Mechanism::SampledGaussian { mu, sampling, neighbours } => {
+            Mechanism::SampledGaussian { mu, undrawn, sampling, neighbours } => {
                 amount("mu", *mu)?;
+                amount("undrawn", *undrawn)?;
                 check_sampling(index, *sampling, *neighbours)
             }
             Mechanism::Zcdp { rho } => amount("rho", *rho),
@@ -260,10 +282,15 @@ impl Event {
             "gaussian" if sampled => (
                 Mechanism::SampledGaussian {
                     mu: reader.number("mu")?,
+                    undrawn: if fields.contains_key("undrawn") {
+                        reader.number("undrawn")?
+                    } else {
+                        0.0
+                    },
                     sampling: reader.number("sampling")?,
                     neighbours: reader.neighbours()?,
                 },
-                &["mu", "sampling", "neighbours"],
+                &["mu", "undrawn", "sampling", "neighbours"],
             ),
             "laplace" => (Mechanism::Laplace { epsilon: reader.number("epsilon")? }, &["epsilon"]),
             "gaussian" => (Mechanism::Gaussian { mu: reader.number("mu")? }, &["mu"]),
@@ -483,6 +510,9 @@ mod tests {
             Event::once(Mechanism::PostProcessing),
             Event::laplace(0.1, 3).sampled(0.01, NeighbourRelation::AddRemove).unwrap(),
             Event::gaussian(0.2, 4).sampled(0.5, NeighbourRelation::ReplaceOne).unwrap(),
+            Event::gaussian(0.2, 4)
+                .drawn(Sampling { undrawn: 0.25, ..Sampling::new(0.5, NeighbourRelation::ReplaceOne) })
+                .unwrap(),
         ];
         let text = serde_json::to_string(&events).unwrap();
         assert_eq!(parse_events(&text).unwrap(), events);
@@ -504,6 +534,14 @@ mod tests {
             (
                 r#"{"mechanism":"gaussian","mu":1,"neighbours":"replace-one"}"#,
                 r#"event 1: the key "neighbours" is not known"#,
+            ),
+            (
+                r#"{"mechanism":"gaussian","mu":1,"sampling":0.5,"undrawn":-1}"#,
+                r#"event 1: "undrawn" must be a finite number, 0 or more"#,
+            ),
+            (
+                r#"{"mechanism":"gaussian","mu":1,"undrawn":1}"#,
+                r#"event 1: the key "undrawn" is not known"#,
             ),
             (
                 r#"{"mechanism":"zcdp","rho":1,"sampling":0.5}"#,

@@ -45,6 +45,30 @@
 //! rotation; Laplace vectors are post-processing of one coordinate under the l1 norm
 //! ([`Mechanism::Laplace`](crate::Mechanism)), so that their trade-off is never below its.
 //!
+//! **A record that is in a release drawn or not** ([`Sampling::undrawn`]). An agent may keep of every
+//! record what it said when it was drawn last, and release the mean of that table beside the sum over
+//! the new draws (SAGA; PrivSGP-VR). A record then moves the release by up to `a` in every round,
+//! through the table, and by up to `h` more (`2h` apart if it is replaced) in rounds that draw it. Let
+//! the noise have variance `σ² = σ₁² + σ₂²`.
+//!
+//! *Claim.* Such a release costs no more than two: a Gaussian one with `μ = a/σ₁` and a sampled one with
+//! sensitivity over noise `2h/σ₂` (or `h/σ₂`), in any adaptive composition.
+//!
+//! *Proof.* Noise `N(0, σ²)` is the sum of independent `N(0, σ₁²)` and `N(0, σ₂²)`; show the table's part
+//! with the first and the draw's part with the second, of which the release is a function. Fix what was
+//! shown before and the coins of all other records, of all rounds, which have one law on both data
+//! sets. What the table says of the record is then a function of the record's own earlier coins: their
+//! law given what was shown may be any, and may differ between the data sets, but whatever they are the
+//! two means lie at most `a` apart. Hockey-stick divergences are jointly convex, so that those of two
+//! mixtures, by whatever weights, are at most the largest of their parts: the first is dominated by a
+//! Gaussian shift of `a/σ₁`. The coin of this round is independent of everything before, of that first
+//! part too. Given all earlier coins the second part is a sampled release with contributions of at most
+//! `h`, and by the same convexity it is dominated by the pairs above. Both bounds hold for every history,
+//! so rounds compose as dominating pairs do. ∎
+//!
+//! `σ₁²` is `a/(a + q·2h)` of the variance, which is best where a round tells little: there a draw is
+//! worth a shift of `q·2h`, and the two together cost what a shift of `a + q·2h` does.
+//!
 //! Domination is by pairs, so it survives adaptive composition with anything else whose dominating
 //! pair is known (Zhu, Dong and Wang 2022, Theorem 10); [`pld`](super::pld) composes the
 //! tables made here, `rdp` the moments.
@@ -65,6 +89,18 @@ pub struct Sampling {
     /// What sensitivities are about. Where a record is replaced, its contribution is at most half
     /// the sensitivity long.
     pub neighbours: NeighbourRelation,
+    /// How far a record moves a release beside that whether it is drawn for it or not, over the
+    /// sensitivity; 0 where only draws are released.
+    #[serde(default)]
+    pub undrawn: f64,
+}
+
+impl Sampling {
+    /// Releases of nothing but sums over the records that are drawn.
+    #[must_use]
+    pub fn new(rate: f64, neighbours: NeighbourRelation) -> Self {
+        Self { rate, neighbours, undrawn: 0.0 }
+    }
 }
 
 /// Draws a Poisson sample: the places of the records that are in it, each with a probability of at
@@ -79,13 +115,18 @@ pub fn draw(stream: &mut Stream, rate: f64, records: usize) -> Vec<usize> {
 }
 
 /// Checks what is asked of a sampled release.
-pub(crate) fn check(rate: f64, neighbours: NeighbourRelation) -> Result<(), AccountingError> {
+pub(crate) fn check(sampling: Sampling) -> Result<(), AccountingError> {
+    let Sampling { rate, neighbours, undrawn } = sampling;
     if !(rate > 0.0 && rate <= 1.0) {
         let expected = "a chance above 0 and at most 1";
         return Err(AccountingError::BadParameter { name: "sampling", expected, found: rate });
     }
     if neighbours == NeighbourRelation::Paper {
         return Err(AccountingError::UnknownNeighbours { neighbours });
+    }
+    if !(undrawn >= 0.0 && undrawn.is_finite()) {
+        let expected = "a finite number, 0 or more";
+        return Err(AccountingError::BadParameter { name: "undrawn", expected, found: undrawn });
     }
     Ok(())
 }
@@ -211,6 +252,18 @@ impl Sampled {
             Law::Laplace => rdp::laplace_cost(self.shift, order),
         }
     }
+}
+
+/// Divides the noise between what a record moves in every release and what it moves when it is drawn
+/// with probability `rate`, both over σ: μ² of the one, and the shift of the other, rounded up.
+pub(crate) fn divided(undrawn: f64, drawn: f64, rate: f64) -> (f64, f64) {
+    if undrawn == 0.0 || drawn == 0.0 {
+        return ((undrawn * undrawn).next_up(), drawn);
+    }
+    // Any division is valid: rounding of the parts is what must go up.
+    let (table, draw) = (undrawn, rate * drawn);
+    let slack = 1.0 + 8.0 * UNIT;
+    (undrawn * (table + draw) * slack, drawn * ((table + draw) / draw).sqrt() * slack)
 }
 
 /// Sorts releases and merges equal ones; where too many kinds are left, shifts are rounded up.
@@ -652,7 +705,7 @@ fn excess(tilt: f64, loss: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::pld::LossDistribution;
-    use crate::{Event, NeighbourRelation, Profile, compose};
+    use crate::{Event, NeighbourRelation, Profile, Sampling, compose};
 
     const RELATIONS: [NeighbourRelation; 2] =
         [NeighbourRelation::AddRemove, NeighbourRelation::ReplaceOne];
@@ -733,6 +786,64 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The worst instance of records that a release holds drawn or not: every shift along one line.
+    /// Noise divided in two may cost more than it, and never less.
+    #[test]
+    fn a_record_that_is_in_every_release_costs_no_less_than_its_densities_say() {
+        let mixture = |table: f64, draw: f64, rate: f64| -> Box<dyn Fn(f64) -> f64> {
+            Box::new(move |x| {
+                (1.0 - rate) * density(true, x - table)
+                    + rate * density(true, x - table - draw)
+            })
+        };
+        for relation in RELATIONS {
+            for (mu, undrawn, rate) in
+                [(0.5, 0.05, 0.1), (2.0, 0.5, 0.3), (0.05, 0.05, 0.9), (4.0, 0.01, 0.002)]
+            {
+                let how = Sampling { undrawn: undrawn / mu, ..Sampling::new(rate, relation) };
+                let event = Event::gaussian(mu, 1).drawn(how).unwrap();
+                let profile = Profile::new(&[event]).unwrap();
+                let laws: Vec<Laws> = if relation == NeighbourRelation::ReplaceOne {
+                    let (a, h) = (0.5 * undrawn, 0.5 * mu);
+                    vec![(mixture(a, h, rate), mixture(-a, -h, rate))]
+                } else {
+                    let (with, without) =
+                        (|| mixture(undrawn, mu, rate), || mixture(0.0, 0.0, rate));
+                    vec![(with(), without()), (without(), with())]
+                };
+                for (direction, laws) in laws.iter().enumerate() {
+                    for epsilon in [0.01, 0.1, 0.4, 1.0] {
+                        let truth = by_quadrature(laws, epsilon);
+                        let near = truth.clamp(1e-12, 0.5);
+                        let found = LossDistribution::compose(&profile, direction, near).unwrap();
+                        let delta = found.delta(epsilon);
+                        let what = format!("{relation} {mu} {undrawn} {rate} {epsilon}");
+                        assert!(delta >= truth * (1.0 - 1e-6) - 1e-13, "{what}: {delta} {truth}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a round tells little a draw is worth a shift of its chance times its own, and the whole
+    /// costs what a Gaussian release with the sum of both shifts does.
+    #[test]
+    fn a_record_in_every_release_adds_its_shift_to_that_of_its_draws() {
+        let how = Sampling { undrawn: 0.1, ..Sampling::new(0.1, NeighbourRelation::ReplaceOne) };
+        let (mu, rounds) = (0.05, 4000);
+        let event = Event::gaussian(mu, rounds).drawn(how).unwrap();
+        let found = compose(&[event], 1e-6).unwrap().best().unwrap().1;
+        let sum = mu * (0.1 + 0.1) * (rounds as f64).sqrt();
+        let limit = compose(&[Event::gaussian(sum, 1)], 1e-6).unwrap().best().unwrap().1;
+        assert!(found > limit * (1.0 - 1e-3) && found < 1.02 * limit, "{found} {limit}");
+        // And never more than as if every record were drawn.
+        let whole = compose(&[Event::gaussian(1.1 * mu, rounds)], 1e-6).unwrap().best().unwrap().1;
+        assert!(found < whole);
+        let all = Sampling { rate: 1.0, ..how };
+        let all = compose(&[Event::gaussian(mu, rounds).drawn(all).unwrap()], 1e-6).unwrap();
+        assert!((all.best().unwrap().1 / whole - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Gate {
             let mut request = Request::new(epsilon, delta, rounds, dim, step);
             request.noise = Some(NoiseKind::Gaussian);
             let neighbours = NeighbourRelation::ReplaceOne;
-            request.sampling = sampling.map(|rate| Sampling { rate, neighbours });
+            request.sampling = sampling.map(|rate| Sampling::new(rate, neighbours));
             let found = calibrate(&request).map_err(input)?;
             let sampler = if seeded {
                 "exact Gaussian rounded to a public grid, a seeded stream: the claim holds only for noise of the operating system"

@@ -578,7 +578,7 @@ fn calibrate(
     let neighbours: NeighbourRelation =
         serde_json::from_value(json!(neighbours.unwrap_or("add-remove")))
             .map_err(|_| input("neighbours is \"add-remove\", \"replace-one\" or \"zero-out\""))?;
-    request.sampling = sampling.map(|rate| Sampling { rate, neighbours });
+    request.sampling = sampling.map(|rate| Sampling::new(rate, neighbours));
     let found = py.detach(|| threads::on_ours(|| calibrated(&request)))?.map_err(input)?;
     Ok(json!(found).to_string())
 }

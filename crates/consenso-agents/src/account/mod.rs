@@ -101,11 +101,6 @@ impl PricingFacts<'_> {
         }
     }
 
-    /// How records are drawn, where they are.
-    fn sampling(&self) -> Option<Sampling> {
-        let neighbours = self.privacy.map(|p| p.neighbours).unwrap_or_default();
-        self.batch.map(|rate| Sampling { rate, neighbours })
-    }
 
     /// The agent whose gradient one record moves farthest: with equal weights the smallest one.
     pub fn loudest(&self, facts: &PublicFacts) -> SiteWeight {
@@ -507,7 +502,13 @@ impl Steps<'_> {
         let Self { protocol, how, facts, terms, drop_outs } = *self;
         let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
         let declared = terms.costs.and_then(|c| c.gradient);
-        let gradient = declared.unwrap_or_else(|| terms.sensitivity(site_weight, neighbours));
+        let gradient = declared.unwrap_or_else(|| match (terms.batch, protocol.parts().remembering)
+        {
+            (Some(rate), Some(_)) => {
+                terms.objective.sampled_change(terms.bounds, site_weight, rate, neighbours)
+            }
+            _ => terms.sensitivity(site_weight, neighbours),
+        });
         let step = |k| {
             known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
         };
@@ -518,6 +519,21 @@ impl Steps<'_> {
             tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
         };
         (1..=facts.rounds + drop_outs).map(charge).collect()
+    }
+
+    /// How records are drawn for a round, where they are, and how far one moves a round of these
+    /// `steps` whether it is drawn or not.
+    fn sampling(&self, site_weight: SiteWeight, steps: &[Sensitivity]) -> Option<Sampling> {
+        let Self { protocol, terms, .. } = *self;
+        let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
+        let sampling = Sampling::new(terms.batch?, neighbours);
+        let Some(remembering) = protocol.parts().remembering else { return Some(sampling) };
+        let whole = terms.objective.sensitivity_of(terms.bounds, site_weight, neighbours);
+        let share = |(round, step): (u32, &Sensitivity)| {
+            (remembering.undrawn(round, &whole) / step.l2 * (1.0 + 4.0 * f64::EPSILON)).next_up()
+        };
+        let undrawn = (1..).zip(steps).map(share).fold(0.0, f64::max);
+        Some(Sampling { undrawn, ..sampling })
     }
 
     /// Whether agents with other numbers of neighbours have other steps.
@@ -560,7 +576,7 @@ impl Steps<'_> {
             gain,
             intervals: protocol.capabilities().intervals,
             shares: shares.as_deref(),
-            sampling: terms.sampling(),
+            sampling: self.sampling(site_weight, &steps),
         };
         priced.allot(noise, how.mechanism)
     }

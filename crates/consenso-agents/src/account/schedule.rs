@@ -288,7 +288,12 @@ fn price(
         }
         (claim.epsilon, claim.delta, claim.method) = (spent.epsilon, spent.delta, spent.method);
     }
-    let claim = caveats(claim, terms).with_caveat(norms);
+    let mut claim = caveats(claim, terms).with_caveat(norms);
+    if sampling.is_some_and(|s| s.undrawn > 0.0) {
+        claim = claim.with_caveat(
+            "every record is in every round, drawn or not, by what it said when it was drawn before: a part of the noise hides that",
+        );
+    }
     let mut price = price_around(claim, bounds.into(), steps, noise, facts);
     // Theorem 2.2 looks at a release that every record is in.
     price.realised &= sampling.is_none();

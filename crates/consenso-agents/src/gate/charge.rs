@@ -165,10 +165,11 @@ impl Norm {
         sampling: Option<Sampling>,
     ) -> Event {
         let whole = self.whole(shift, noise, dim);
+        let Some(sampling) = sampling else { return whole };
         // A norm that bounds no sampled release has its event of one that draws every record, which
         // costs no less.
-        let sampled = sampling.and_then(|s| whole.clone().sampled(s.rate, s.neighbours));
-        sampled.filter(|_| self != Self::Linf).unwrap_or(whole)
+        let sampled = whole.drawn(sampling).filter(|_| self != Self::Linf);
+        sampled.unwrap_or_else(|| self.whole(&shift.scaled(1.0 + sampling.undrawn), noise, dim))
     }
 
     /// The event of a release that every record is in.
@@ -218,7 +219,7 @@ mod tests {
             "{\"l2\":{\"mechanism\":\"gaussian\",\"mu\":0.0,\"count\":1}}"
         );
         let neighbours = crate::privacy::NeighbourRelation::ReplaceOne;
-        let sampling = Some(Sampling { rate: 0.125, neighbours });
+        let sampling = Some(Sampling::new(0.125, neighbours));
         assert_eq!(
             written(step(shift, Noise::Gaussian { sigma: 1.0 }, sampling)),
             "{\"l2\":{\"mechanism\":\"gaussian\",\"mu\":0.25000000000000006,\"sampling\":0.125,\

@@ -54,7 +54,8 @@ pub struct Capabilities {
     pub correlated: Option<&'static str>,
     /// Whether the private step of a round is a public number times the gradient at a public point
     /// and nothing else of the records, so that it may be that of a secret sample of them, drawn
-    /// afresh for every round. Not where a gradient is remembered: it would be used twice.
+    /// afresh for every round. Where gradients are remembered they are used twice, which
+    /// [`Remembering`](super::Remembering) has to say.
     pub batches: bool,
     /// What trains on columns that a part of the budget standardises.
     pub scouting: Scouting,

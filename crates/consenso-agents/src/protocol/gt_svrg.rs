@@ -3,7 +3,7 @@
 
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
-    Randomized, View, dgd, table_of,
+    Randomized, Remembering, View, dgd, table_of,
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
@@ -18,31 +18,42 @@ use serde::{Deserialize, Serialize};
 /// c⁺ = c − y + Wy. A round reads two samples instead of all records, and both parts of v come
 /// together at the optimum, so that a constant step is exact.
 ///
-/// It is for records that nobody hides. One record that is replaced moves v by up to 2/q − 1 times
-/// as much as it moves a full gradient (q the share that is drawn), for a drawn record counts 1/q
-/// times in two gradients; and no theorem here takes anything off for drawing it in secret, for it
-/// is in ∇f(τ) whether it was drawn or not.
+/// Where records are private, samples are those of `batch`, which nobody but their agent knows; every
+/// round takes all records without it. One record moves a message by 2L·R/b in every round, through
+/// ∇f(τ), and by 2L·R/(qb) more in those that draw it, for a slope of one sign changes by no more
+/// than it can be. What both cost together is proved in [`sampled`](crate::privacy::sampled); the
+/// noise must be Gaussian.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GtSvrg {
     /// η.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
-    /// q: the chance of a record to be in a sample.
+    /// q: the chance of a record to be in a sample where no record is private and `batch` is left
+    /// out.
     pub share: f64,
     /// Rounds from one full gradient to the next; twice as many as samples make up all records if
     /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<u32>,
+    /// Whether records are private.
+    #[serde(skip)]
+    private: bool,
 }
 
 impl Default for GtSvrg {
     fn default() -> Self {
-        Self { step: None, share: 0.1, period: None }
+        Self { step: None, share: 0.1, period: None, private: false }
     }
 }
 
 impl GtSvrg {
+    /// Steps, for records that nobody hides and of which a share is drawn.
+    #[must_use]
+    pub fn new(step: f64, share: f64, period: u32) -> Self {
+        Self { step: Some(step), share, period: Some(period), private: false }
+    }
+
     fn eta(&self) -> f64 {
         self.step.unwrap_or(f64::NAN)
     }
@@ -81,7 +92,12 @@ impl Protocol for GtSvrg {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { varying: true, intervals: false, ..Capabilities::default() }
+        Capabilities {
+            varying: true,
+            intervals: false,
+            batches: true,
+            ..Capabilities::default()
+        }
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -90,6 +106,7 @@ impl Protocol for GtSvrg {
             assessed: Some(self),
             partial: Some(self),
             tossing: Some(self),
+            remembering: Some(self),
             ..Parts::default()
         }
     }
@@ -112,7 +129,7 @@ impl Protocol for GtSvrg {
         1
     }
 
-    /// Of a replaced record. No claim rests on it: private records are refused.
+    /// That of ∇f_S(x) − ∇f_S(τ), or of a full gradient where none is drawn.
     fn step_sensitivity(
         &self,
         _: u32,
@@ -120,7 +137,7 @@ impl Protocol for GtSvrg {
         gradient: &Sensitivity,
         _: &PublicFacts,
     ) -> Sensitivity {
-        gradient.scaled(2.0 / self.share - 1.0)
+        *gradient
     }
 
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
@@ -142,12 +159,19 @@ impl Protocol for GtSvrg {
     ) {
         let (x, _, snapshot, coin) = Self::state(view, memory.public);
         let full = &mut memory.private[..x.len()];
-        let records = local.site_weight().records;
-        let drawn = self.sample(coin, records);
-        let sample = local.of_some(&drawn, self.share * records as f64);
+        let drawn = local.drawn();
+        let whole = drawn.as_ref().map_or(local, |drawn| &drawn.whole);
+        let sample = match &drawn {
+            Some(_) => Some(local.clone()),
+            None if self.private => None,
+            None => {
+                let records = local.site_weight().records;
+                local.of_some(&self.sample(coin, records), self.share * records as f64)
+            }
+        };
         let Some(sample) = sample.filter(|_| !self.is_full(view.round() + 1)) else {
             // Costs have no records to draw: every gradient is the full one.
-            local.data_gradient(x, step, work);
+            whole.data_gradient(x, step, work);
             return full.copy_from_slice(step);
         };
         sample.data_gradient(snapshot, step, work);
@@ -189,17 +213,13 @@ impl Configured for GtSvrg {
     /// Half the descent limit for full gradients, and as much shorter as samples have fewer records
     /// to agree on a slope.
     fn resolve(&mut self, facts: &PublicFacts) {
+        self.private = facts.private;
         let share = self.share.clamp(1e-3, 1.0);
         self.period.get_or_insert((2.0 / share).ceil() as u32);
         self.step.get_or_insert(0.5 * share.sqrt() / facts.smoothness);
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, ConfigError> {
-        if facts.private {
-            let text = "gt-svrg is for records that nobody hides: a record that is drawn moves a message by more than a full gradient, \
-                        and no theorem takes anything off for drawing it in secret; use kind = \"atc-tracking\", or train without privacy";
-            return Err(ConfigError::at("kind", text));
-        }
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, ConfigError> {
         if !(self.share > 0.0 && self.share <= 1.0) {
             let text = format!("share must be above 0 and up to 1, not {}", self.share);
             return Err(ConfigError::at("share", text));
@@ -244,5 +264,12 @@ impl Randomized for GtSvrg {
     fn toss(&self, coins: &[f64], memory: &mut [f64]) {
         let dim = memory.len() / 4;
         memory[3 * dim] = coins[0];
+    }
+}
+
+impl Remembering for GtSvrg {
+    /// ∇f(τ), and the full gradient of the rounds that take one.
+    fn undrawn(&self, _: u32, gradient: &Sensitivity) -> f64 {
+        gradient.l2
     }
 }

@@ -48,6 +48,7 @@ mod parameters;
 mod parts;
 mod pdop;
 mod pp;
+mod privsgp_vr;
 mod proxskip;
 mod published;
 mod push_diging;
@@ -89,10 +90,12 @@ pub use nids::Nids;
 pub use output_admm::OutputAdmm;
 pub use parameters::parse;
 pub use parts::{
-    Assessed, Configured, Couplable, Partial, Parts, Priced, Randomized, Relaying, Summed,
+    Assessed, Configured, Couplable, Partial, Parts, Priced, Randomized, Relaying, Remembering,
+    Summed,
 };
 pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
+pub use privsgp_vr::PrivSgpVr;
 pub use proxskip::ProxSkip;
 pub(crate) use published::totals as published_totals;
 pub use published::{PricedNoise, PricedRound, PublishedCost};
@@ -656,6 +659,7 @@ algorithms! {
     "accelerated" => Accelerated,
     "dyn-d2p" => DynD2p,
     "dp-csgp" => DpCsgp,
+    "privsgp-vr" => PrivSgpVr,
     "consensus-admm" => ConsensusAdmm,
     "pp" => PenaltyPerturbation,
     "dvp" => DualVariablePerturbation,

@@ -6,7 +6,7 @@
 use super::{Drift, Pairwise, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, View};
 use crate::config_error::ConfigError;
 use crate::graph::Graph;
-use crate::problem::Coupling;
+use crate::problem::{Coupling, Sensitivity};
 use crate::theory::{Assessment, TheoremInputs};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct Parts<'a> {
     pub relaying: Option<&'a dyn Relaying>,
     /// It needs random numbers beside the points of its intervals.
     pub tossing: Option<&'a dyn Randomized>,
+    /// Its steps hold what records said before, beside what a sample of them says now.
+    pub remembering: Option<&'a dyn Remembering>,
 }
 
 /// An algorithm with parameters, as an experiment file gives them. Without this part it has none,
@@ -196,6 +198,18 @@ pub trait Randomized: Protocol {
     fn toss(&self, coins: &[f64], memory: &mut [f64]);
 }
 
+/// An algorithm whose private step is a sum of what changed for the records that are drawn in a
+/// round, and of what all records said when they were drawn before.
+///
+/// [`Protocol::step_sensitivity`] then is about the first, given how far one record moves such a sum
+/// of changes; where no sample is drawn it is about the whole step, and this is not asked. What both
+/// cost together is in [`sampled`](crate::privacy::sampled).
+pub trait Remembering: Protocol {
+    /// How far, in the l2 norm, one record moves the second in round `round` (from 1), given how far
+    /// it moves the gradient over all records.
+    fn undrawn(&self, round: u32, gradient: &Sensitivity) -> f64;
+}
+
 /// What each part says, and what holds without it: how drivers ask, whatever parts there are.
 #[doc(hidden)]
 impl<'p> dyn Protocol + 'p {
@@ -316,7 +330,7 @@ impl<'p> dyn Protocol + 'p {
 mod tests {
     use super::*;
     use crate::problem::coupling::{Block, Relation};
-    use crate::problem::{LocalObjective, Sensitivity, Workspace};
+    use crate::problem::{LocalObjective, Workspace};
     use crate::protocol::{KINDS, Memory, Needs, Response, from_table};
     use crate::theory::Certainty;
 

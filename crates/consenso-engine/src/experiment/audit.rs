@@ -981,6 +981,17 @@ mod tests {
         }
     }
 
+    /// Records that are in every round by what they said before, and drawn besides.
+    #[test]
+    fn what_records_said_before_is_audited_as_it_is_released() {
+        let budget = BUDGET.replace("2.0", "8.0");
+        let one =
+            experiment(&budget, "kind = \"privsgp-vr\"\nrounds = 15\nstep = 1.0\nbatch = 0.3");
+        let found = audited(&one, AuditTarget::Experiment, 1_500);
+        assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
+        assert!(found.epsilon_lower > 0.3, "{found:?}");
+    }
+
     /// Half of the agents collude and know their own noise: what is left hides a record as claimed.
     /// An audit that leaves them their noise would be blind to a claim that counts it.
     #[test]

@@ -630,9 +630,9 @@ const ALGORITHM: &[Rule<OfAlgorithm>] = &[
         "batch",
         "`batch` with a kind whose steps are not plain gradients",
         |a| a.algorithm.batch.is_some() && !a.can.batches,
-        "batch is not for kind \"{kind}\": it solves local problems, remembers gradients or moves single coordinates, and no theorem says what a record that is drawn \
+        "batch is not for kind \"{kind}\": it solves local problems, takes differences of gradients or moves single coordinates, and no theorem says what a record that is drawn \
          for some rounds costs there",
-        "use kind = \"dgd\", \"diffusion\", \"accelerated\", \"push-sum\" or \"dp-csgp\", or leave batch out",
+        "use kind = \"dgd\", \"diffusion\", \"accelerated\", \"push-sum\", \"dp-csgp\", \"privsgp-vr\" or \"gt-svrg\", or leave batch out",
     ),
     algorithm(
         "batch",

@@ -264,6 +264,10 @@ mod tests {
     use crate::privacy::{Event, Mechanism, compose};
 
     fn experiment(privacy: &str, algorithm: &str) -> Experiment {
+        checked(privacy, algorithm).unwrap()
+    }
+
+    fn checked(privacy: &str, algorithm: &str) -> Result<Experiment, ConfigError> {
         let text = format!(
             "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 30\ndim = 4\n\
              [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
@@ -278,7 +282,6 @@ mod tests {
             edges: None,
             entropy: None,
         })
-        .unwrap()
     }
 
     /// What a ledger has of a release.
@@ -368,6 +371,37 @@ mod tests {
             assert!(scale(privacy, &drawn) * rate < scale(privacy, whole), "{privacy}");
             let cost = experiment(privacy, &drawn).plan_of(0).unwrap().cost.unwrap();
             assert_eq!((cost.mu, cost.rho), (None, None), "known as (ε, δ) only");
+        }
+    }
+
+    /// Where what records said before is in every round, each charge says how far they move that, and
+    /// the charges compose to the claim. It takes more noise than draws alone, and no more than the
+    /// sum of both shifts would.
+    #[test]
+    fn rounds_that_remember_records_are_charged_for_what_they_remember() {
+        let scale = |algorithm: &str| {
+            let site = experiment("", algorithm).site(0).unwrap();
+            site.agent.player().gate().noise(1).unwrap().scale()
+        };
+        for (kind, plain) in [("privsgp-vr", "push-sum"), ("gt-svrg", "atc-tracking")] {
+            let drawn = format!("kind = \"{kind}\"\nrounds = 9\nstep = 0.5\nbatch = 0.25");
+            let (charges, claim) = charges(&experiment("", &drawn));
+            assert!(claim.epsilon <= 2.0 && claim.epsilon > 1.99, "{kind}: {}", claim.epsilon);
+            assert!(claim.caveats.iter().any(|c| c.contains("drawn or not")), "{:?}", claim.caveats);
+            let events: Vec<Event> = charges.iter().flat_map(|c| c.values().cloned()).collect();
+            for event in &events {
+                let Mechanism::SampledGaussian { mu, undrawn, sampling, .. } = event.mechanism else {
+                    panic!("{event:?}")
+                };
+                // A record is in the table's mean over b, and in the sample's over b/4.
+                assert!((undrawn / (mu * sampling) - 1.0).abs() < 1e-6, "{event:?}");
+            }
+            let recomputed = compose(&events, claim.delta).unwrap().best().unwrap().1;
+            assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed}");
+            let whole = scale(&format!("kind = \"{plain}\"\nrounds = 9\nstep = 0.5"));
+            assert!(scale(&drawn) > 1.5 * whole && scale(&drawn) < 5.0 * whole, "{kind}");
+            let refused = checked("mechanism = \"laplace\"", &drawn).unwrap_err();
+            assert!(refused.to_string().contains("Laplace"), "{refused}");
         }
     }
 

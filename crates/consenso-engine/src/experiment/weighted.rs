@@ -121,7 +121,7 @@ fn every_algorithm_finds_the_weighted_optimum() {
 /// Every other kind takes weights under a budget and claims no more than it.
 #[test]
 fn every_kind_keeps_its_budget_with_weights() {
-    let others = ["linear-admm", "gt-svrg"]; // no weights; no budget
+    let others = ["linear-admm"]; // no weights
     for kind in crate::protocol::KINDS.iter().filter(|k| !others.contains(k)) {
         let algorithm = format!("kind = \"{kind}\"\nrounds = 20");
         let rest = format!("{COMPLETE}\n{BUDGET}");

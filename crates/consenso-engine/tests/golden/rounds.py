@@ -561,7 +561,32 @@ def private_push():
             rounds.append(x / w)
         cases.append(case(f"dp-csgp-{name}", "h = x - eta grad(x/w) + noise; c+ = c + C(h - c); x+ = h + gamma (P c+ - c+); w+ = w + gamma (P w - w), c0 = x0",
                           {"links": LINKS, "shares": p, "step": eta, "consensus_step": gamma, "noise": NOISE, "x": X}, {"rounds": rounds}))
-    return cases
+    return cases + [corrected_push()]
+
+
+def corrected_push():
+    """Push-sum with samples that are said, corrected by a table of the last gradient of every record."""
+    p, eta, q, rounds = pushed(), 0.4, 0.5, []
+    samples = [[[0, 1], [2], [], [3, 4, 5], [1]], [[0, 2, 5], [1], [0, 1, 2, 3], [], [3, 4, 5]], [[1, 4], [0, 5], [2], [1, 2, 3], [0]],
+               [[0], [1, 2], [0, 4], [5], []], [[0, 1, 2], [3, 5], [4], [2], [1, 5]]]
+
+    def of_record(i, r, z):
+        return -LABELS[i][r] * sigmoid(-LABELS[i][r] * (FEATURES[i][r] @ z)) * FEATURES[i][r]
+
+    x, w = X.copy(), np.ones((N, 1))
+    last = [[of_record(i, r, X[i]) for r in range(B)] for i in range(N)]
+    for sample in samples:
+        z, v = x / w, []
+        for i in range(N):
+            mean = sum(last[i]) / B
+            now = {r: of_record(i, r, z[i]) for r in sample[i]}
+            v.append(mean + sum((now[r] - last[i][r] for r in now), np.zeros(D_FEATURES)) / (q * B) + MU * z[i])
+            for r in now:
+                last[i][r] = now[r]
+        x, w = p @ (x - eta * np.array(v) + NOISE), p @ w
+        rounds.append(x / w)
+    return case("privsgp-vr", "push-sum with v = sum over the drawn of (g_r(z) - phi_r)/(q b) + mean phi, then phi_r = g_r(z); phi_r = g_r(x0) at first",
+                {"links": LINKS, "shares": p, "step": eta, "share": q, "samples": samples, "noise": NOISE, "x": X}, {"rounds": rounds})
 
 
 def coordinate_descent():

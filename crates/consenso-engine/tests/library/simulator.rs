@@ -17,7 +17,7 @@ use consenso_engine::protocol::{
     CoordinateDescent, CoordinateOrder, Decor, Dgd, Diffusion, Dlm, DpCsgp,
     DualVariablePerturbation, DynD2p, ExactDiffusion, Extra, GradientDescent, GradientTracking,
     GtSvrg, KINDS, Lead, Led, MixRule, Muffliato, NeighbourhoodDescent, Nids, OutputAdmm, Pdop,
-    PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
+    PenaltyPerturbation, PrivSgpVr, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
 };
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Delays, Faults, Lockstep, NetworkCut, Traffic, over_messages};
@@ -196,10 +196,11 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
             probability: Some(0.5),
             ..ProxSkip::default()
         }),
-        Arc::new(GtSvrg { step: Some(0.2), share: 0.3, period: Some(3) }),
+        Arc::new(GtSvrg::new(0.2, 0.3, 3)),
         Arc::new(Accelerated { step: Some(0.3), phase: Some(4) }),
         Arc::new(DynD2p::new(Schedule::power(0.9), 1.0, 3.0, 7)),
         Arc::new(DpCsgp { step: step(), consensus_step: Some(0.4), ..DpCsgp::default() }),
+        Arc::new(PrivSgpVr::new(Schedule::power(0.9), 1)),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
         Arc::new(PenaltyPerturbation {
             penalty: Some(Schedule::geometric(0.4, 1.1)),

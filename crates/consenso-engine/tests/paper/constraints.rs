@@ -59,8 +59,7 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
         degrees: (1, AGENTS - 1),
         complete: graph.is_complete(),
         rounds,
-        // gt-svrg is refused where records are private.
-        private: kind != "gt-svrg",
+        private: true,
         budget: None,
     };
     let configured = protocol.configure().expect("it has parameters");

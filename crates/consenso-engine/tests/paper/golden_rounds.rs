@@ -10,8 +10,8 @@ use consenso_engine::protocol::{
     ConsensusAdmm, CoordinateDescent, CoordinateOrder, Decor, Dgd, Diffusion, Dlm, DpCsgp,
     DualVariablePerturbation, DynD2p, ExactDiffusion, Extra, GradientDescent, GradientTracking,
     GtSvrg, Lead, Led, Memory, Muffliato, NeighbourhoodDescent, Nids, OutputAdmm, Partial, Pdop,
-    PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Response, Schedule, View,
-    Weights,
+    PenaltyPerturbation, PrivSgpVr, Protocol, ProxSkip, PushDiging, PushSum, Response, Schedule,
+    View, Weights,
 };
 use serde_json::Value;
 
@@ -522,7 +522,7 @@ fn exact_methods_for_four_rounds() {
 /// script does.
 #[test]
 fn gt_svrg_for_five_rounds() {
-    let svrg = GtSvrg { step: Some(0.3), share: 0.5, period: Some(3) };
+    let svrg = GtSvrg::new(0.3, 0.5, 3);
     let document = document();
     let case = document["cases"].as_array().expect("cases");
     let case = case.iter().find(|c| c["name"] == "gt-svrg").expect("its case");
@@ -545,6 +545,40 @@ fn gt_svrg_for_five_rounds() {
             svrg.model(&table.view(agent), &table.memory[agent], model);
         }
         assert_close(&models, &block(want), 10.0 * TOLERANCE, "gt-svrg");
+    }
+}
+
+/// Samples that somebody else draws, as a gate does: the methods that correct them by what records
+/// said before are those of the golden script.
+#[test]
+fn corrected_samples_for_five_rounds() {
+    let svrg = GtSvrg::new(0.3, 0.5, 3);
+    let saga = PrivSgpVr::new(Schedule::Constant(0.4), 6);
+    let document = document();
+    let cases = document["cases"].as_array().expect("cases");
+    for (name, protocol) in [("gt-svrg", &svrg as &dyn Protocol), ("privsgp-vr", &saga)] {
+        let case = cases.iter().find(|c| c["name"] == name).expect("its case");
+        let (mut table, noise) = (Table::new(case, protocol), block(&case["inputs"]["noise"]));
+        let whole = std::mem::take(&mut table.locals);
+        let samples = case["inputs"]["samples"].as_array().expect("samples");
+        let rounds = case["outputs"]["rounds"].as_array().expect("rounds");
+        for (sample, want) in samples.iter().zip(rounds) {
+            let drawn = |agent: usize| -> Vec<usize> {
+                // In a round that takes a full gradient it does not matter who was drawn.
+                let Some(of_all) = sample.as_array() else { return vec![agent] };
+                vector(&of_all[agent]).iter().map(|&row| row as usize).collect()
+            };
+            let some = |(agent, all): (usize, &LocalObjective)| {
+                all.of_some(&drawn(agent), 0.5 * 6.0).expect("records")
+            };
+            table.locals = whole.iter().enumerate().map(some).collect();
+            table.play(protocol, &[0.0; 20], &noise);
+            let mut models = [0.0; 20];
+            for (agent, model) in models.chunks_exact_mut(4).enumerate() {
+                protocol.model(&table.view(agent), &table.memory[agent], model);
+            }
+            assert_close(&models, &block(want), 10.0 * TOLERANCE, name);
+        }
     }
 }
 
@@ -706,6 +740,7 @@ fn every_algorithm_has_a_golden_round() {
         "accelerated",
         "dyn-d2p",
         "dp-csgp",
+        "privsgp-vr",
         "consensus-admm",
         "pp",
         "dvp",

@@ -28,6 +28,19 @@ pub struct MeanLoss {
     weight: f64,
     /// What sums over records are divided by, where it is not their number.
     divisor: Option<f64>,
+    /// Which of an agent's records these are, where they are some.
+    drawn: Option<Arc<(Vec<usize>, Arc<Records>)>>,
+}
+
+/// A sample of an agent's records.
+#[derive(Debug)]
+pub struct Drawn<'a> {
+    /// Their places among all of them.
+    pub rows: &'a [usize],
+    /// What sums over them are divided by.
+    pub divisor: f64,
+    /// The function of all of them.
+    pub whole: LocalObjective,
 }
 
 impl LocalObjective {
@@ -40,6 +53,7 @@ impl LocalObjective {
             raw: None,
             weight: 1.0,
             divisor: None,
+            drawn: None,
         })
     }
 
@@ -64,6 +78,7 @@ impl LocalObjective {
             raw,
             weight: 1.0,
             divisor: None,
+            drawn: None,
         })
     }
 
@@ -97,7 +112,19 @@ impl LocalObjective {
     pub fn of_some(&self, rows: &[usize], divisor: f64) -> Option<Self> {
         let f = self.mean_loss().filter(|f| f.raw.is_none())?;
         let records = Arc::new(f.records.select(rows));
-        Some(Self::Records(MeanLoss { records, divisor: Some(divisor), ..f.clone() }))
+        let drawn = Some(Arc::new((rows.to_vec(), Arc::clone(&f.records))));
+        Some(Self::Records(MeanLoss { records, divisor: Some(divisor), drawn, ..f.clone() }))
+    }
+
+    /// The sample that these records are, if they were [drawn](Self::of_some).
+    #[must_use]
+    #[doc(hidden)]
+    pub fn drawn(&self) -> Option<Drawn<'_>> {
+        let f = self.mean_loss()?;
+        let (rows, all) = &**f.drawn.as_ref()?;
+        let records = Arc::clone(all);
+        let whole = Self::Records(MeanLoss { records, divisor: None, drawn: None, ..f.clone() });
+        Some(Drawn { rows, divisor: f.divisor?, whole })
     }
 
     /// Replaces μ; costs have none.

@@ -25,6 +25,8 @@ pub use consenso_dp::{NeighbourRelation, Sensitivity};
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
+#[doc(hidden)]
+pub use local::Drawn;
 pub use local::{LocalObjective, MeanLoss};
 pub use loss::{Loss, LossKind};
 pub use losses::{Options as LossOptions, Score};

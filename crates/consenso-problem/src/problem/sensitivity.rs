@@ -74,13 +74,56 @@ impl Objective {
         rate: f64,
         neighbours: NeighbourRelation,
     ) -> Sensitivity {
+        self.sampled_up_to(bounds, site_weight, rate, neighbours, (1.0, 1.0))
+    }
+
+    /// [`Self::sampled_sensitivity`] of Σ (∇φ(x) − ∇φ(x′))/(q·b): how far a sum over draws of what
+    /// gradients have changed by is moved by a record in a round that draws it, whatever the two
+    /// models are.
+    ///
+    /// A slope between 0 and L of one sign changes by at most L, and the probabilities of softmax by
+    /// at most √2, which bounds its gradient as well; any other slope by up to 2L. Four sums are
+    /// rounded: both gradients', their difference's, and that with what it is added to.
+    #[doc(hidden)]
+    pub fn sampled_change(
+        &self,
+        bounds: &RowBounds,
+        site_weight: SiteWeight,
+        rate: f64,
+        neighbours: NeighbourRelation,
+    ) -> Sensitivity {
+        let one_signed = self.loss.is_logistic()
+            || matches!(self.loss, Loss::SquaredHinge { .. } | Loss::WeightedSquaredHinge { .. });
+        let change = match self.loss {
+            _ if one_signed => 1.0,
+            Loss::Softmax { .. } => 1.0,
+            _ => 2.0,
+        };
+        let all = self.sampled_up_to(bounds, site_weight, rate, neighbours, (change, 4.0));
+        // Of softmax the l2 norm alone is known to be no longer than a gradient's.
+        match self.loss {
+            Loss::Softmax { .. } => Sensitivity { l1: 2.0 * all.l1, linf: 2.0 * all.linf, ..all },
+            _ => all,
+        }
+    }
+
+    /// The sensitivity of a sum over draws whose terms are at most `longest` times as long as a
+    /// gradient, and that is rounded as `sums` such sums are.
+    fn sampled_up_to(
+        &self,
+        bounds: &RowBounds,
+        site_weight: SiteWeight,
+        rate: f64,
+        neighbours: NeighbourRelation,
+        (longest, sums): (f64, f64),
+    ) -> Sensitivity {
         let b = site_weight.records as f64;
         let factor = match neighbours {
             NeighbourRelation::AddRemove | NeighbourRelation::ZeroOut => 1.0,
             NeighbourRelation::ReplaceOne | NeighbourRelation::Paper => 2.0,
         };
-        let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
-        let one = (1.0 / b + rounding) / rate * (1.0 + 8.0 * f64::EPSILON);
+        let rounding = sums * 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
+        let one = (longest / b + rounding) / rate * (1.0 + 8.0 * f64::EPSILON);
         let (l1, l2, linf) = self.loss.record_gradient(bounds);
         let all = Sensitivity { l1, l2, linf }.scaled(factor * one);
         if site_weight.weight == 1.0 { all } else { all.scaled(site_weight.weight) }
