@@ -732,7 +732,15 @@ pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Thirty-two bytes at a time: every message that is logged has a hash and a signature.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        self.0.chunks(32).try_for_each(|bytes| {
+            for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+                *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+            }
+            f.write_str(std::str::from_utf8(&text[..2 * bytes.len()]).unwrap_or_default())
+        })
     }
 }
 
@@ -1173,6 +1181,9 @@ mod tests {
     #[test]
     fn hexadecimal_there_and_back() {
         assert_eq!(unhex(&Hex(&[0, 255, 16]).to_string()), Some(vec![0, 255, 16]));
+        let long: Vec<u8> = (0..=255).collect();
+        let digits: String = long.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(Hex(&long).to_string(), digits);
         assert_eq!(unhex("0g"), None);
         assert_eq!(unhex("123"), None);
     }

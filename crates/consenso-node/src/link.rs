@@ -705,18 +705,31 @@ async fn dial(shared: &Arc<Shared>, peer: u32) -> Result<(mpsc::Sender<Bytes>, I
     let channel = endpoint
         .connect_with_connector(Once(Some(hyper_util::rt::TokioIo::new(stream))))
         .await
-        .map_err(|e| format!("{address}: {e}"))?;
+        .map_err(|e| format!("{address}: {}", cause(&e)))?;
     let mut grpc = tonic::client::Grpc::new(channel)
         .max_decoding_message_size(frame::longest_on_link(shared.dim));
-    grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
+    grpc.ready().await.map_err(|e| format!("{address}: {}", cause(&e)))?;
     let (outgoing, frames) = mpsc::channel(shared.queue);
     let path = http::uri::PathAndQuery::from_static(PATH);
     let answered = grpc.streaming(Request::new(ReceiverStream::new(frames)), path, Raw);
     let incoming = timeout(HANDSHAKE, answered)
         .await
         .map_err(|_| format!("{address}: no answer in time"))?
-        .map_err(|e| format!("{address}: {e}"))?;
+        .map_err(|e| format!("{address}: {}", cause(&e)))?;
     Ok((outgoing, Incoming { frames: incoming.into_inner(), meter }))
+}
+
+/// What ended a call, in words that say who must mend what: the other end looks at a certificate after
+/// this one has seen its own, so that what it says of it comes with the first answer.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return crate::handshake::words(error);
+        }
+        next = error.source();
+    }
+    error.to_string()
 }
 
 /// What a peer sends on a link.

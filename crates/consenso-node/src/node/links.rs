@@ -600,7 +600,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::graph_digest;
+    use crate::folder::{Folder, graph_digest};
     use crate::frame::{self, Hello, VERSION};
     use crate::link::tests_api::dial;
     use crate::node::tests::{experiment, two};
@@ -609,6 +609,39 @@ mod tests {
     use consenso_engine::random::Seed;
     use consenso_engine::simulate::{Faults, over_messages};
     use tokio::runtime::Builder;
+
+    /// Without a signature there is no release, and no earlier version to say that it had none. What
+    /// was signed for another exchange or study is no better.
+    async fn unsigned_releases_are_refused(
+        b: &Folder,
+        hello: &Bytes,
+        signer: &ReleaseSigner,
+        statement: Statement,
+    ) {
+        let bare = vec![frame::release(1, 1, &[0.0; 3])];
+        let under = |said: Statement| {
+            let signature = signer.sign(&said.bytes()).unwrap();
+            vec![Frame::ReleaseSignature { round: 1, signature }.encode(), bare[0].clone()]
+        };
+        let blake3 = release_hash(&bare[0]);
+        let of_round_2 = under(Statement { round: 2, blake3, ..statement });
+        let of_another_study = under(Statement { study: [7; 32], round: 1, blake3, ..statement });
+        let mut earlier = hello.to_vec();
+        earlier[1] = 1;
+        let not_its_own = "its signature under exchange 1 is not its own";
+        for (hello, frames, reason) in [
+            (hello.to_vec(), &bare, "a release without its signature"),
+            (hello.to_vec(), &of_round_2, not_its_own),
+            (hello.to_vec(), &of_another_study, not_its_own),
+            (hello.to_vec(), &vec![Frame::Lost.encode(); 2], OUT_OF_PLACE),
+            (earlier, &bare, "protocol version 1, and this study needs version 3"),
+        ] {
+            let calling = dial(b, 0, &hello, frames);
+            let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
+            let said = said.expect("in time");
+            assert!(said.contains(reason), "{reason}: {said}");
+        }
+    }
 
     /// What an authenticated neighbour may send and must not reach the algorithm; then the honest
     /// one comes.
@@ -669,36 +702,7 @@ mod tests {
                 assert!(said.contains(reason), "{reason}: {said}");
             });
         }
-        // Without a signature there is no release, and no earlier version to say that it had none.
-        runtime.block_on(async {
-            let bare = vec![frame::release(1, 1, &[0.0; 3])];
-            // What somebody else signed, or what was signed for another exchange or study, is no
-            // better.
-            let under = |said: Statement| {
-                let signature = signer.sign(&said.bytes()).unwrap();
-                vec![Frame::ReleaseSignature { round: 1, signature }.encode(), bare[0].clone()]
-            };
-            let blake3 = release_hash(&bare[0]);
-            let of_round_2 = under(Statement { round: 2, blake3, ..statement });
-            let of_another_study =
-                under(Statement { study: [7; 32], round: 1, blake3, ..statement });
-            let twice = vec![Frame::Lost.encode(); 2];
-            let mut earlier = hello(0).to_vec();
-            earlier[1] = 1;
-            let not_its_own = "its signature under exchange 1 is not its own";
-            for (hello, frames, reason) in [
-                (hello(0).to_vec(), &bare, "a release without its signature"),
-                (hello(0).to_vec(), &of_round_2, not_its_own),
-                (hello(0).to_vec(), &of_another_study, not_its_own),
-                (hello(0).to_vec(), &twice, OUT_OF_PLACE),
-                (earlier, &bare, "protocol version 1, and this study needs version 3"),
-            ] {
-                let calling = dial(&b, 0, &hello, frames);
-                let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
-                let said = said.expect("in time");
-                assert!(said.contains(reason), "{reason}: {said}");
-            }
-        });
+        runtime.block_on(unsigned_releases_are_refused(&b, &hello(0), &signer, statement));
         drop(run(&b, &hers, &Options::default()).unwrap());
         let outcome = node.join().unwrap().unwrap();
         let agents = (0..2).map(|i| hers.site(i).unwrap().agent).collect();
