@@ -8,7 +8,7 @@ use crate::error::NodeError;
 use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::identity::Identity;
 use crate::link::LinkEvent;
-use crate::release_signature::{ReleaseSignature, SignError, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement, SignError};
 use crate::store::Entry;
 use bytes::Bytes;
 use consenso_ledger::terminal::harmless;
@@ -262,7 +262,7 @@ impl Node {
             (*known, hash, under) == (round, &blake3, &signature)
         });
         let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
-        let said = Statement { study, from: peer, to, round, blake3 };
+        let said = ReleaseStatement { study, from: peer, to, round, blake3 };
         let signed = |key: &[u8]| said.is_signed_by(key, &signature);
         if !again && !self.shared.key_of(peer).is_some_and(|key| signed(&key)) {
             self.refuse(peer, &format!("its signature under exchange {round} is not its own"));
@@ -328,8 +328,13 @@ impl Node {
         }
         let study = self.shared.folder.study;
         for (round, signature, bytes) in held.of(peer) {
-            let said =
-                Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+            let said = ReleaseStatement {
+                study,
+                from: peer,
+                to: None,
+                round,
+                blake3: release_hash(&bytes),
+            };
             if !self.evidence.watch.knows(peer, round) && said.is_signed_by(&key, &signature) {
                 self.evidence.watch.received(
                     peer,
@@ -364,7 +369,8 @@ impl Node {
         }
         let (round, signature, bytes) = self.evidence.held.as_ref()?.of(peer).pop()?;
         let (study, key) = (self.shared.folder.study, self.shared.key_of(peer)?);
-        let said = Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+        let said =
+            ReleaseStatement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
         said.is_signed_by(&key, &signature).then_some((round, said.blake3, signature))
     }
 
@@ -550,7 +556,7 @@ impl Node {
         }
         let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
-        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let said = ReleaseStatement { study: self.shared.folder.study, from, to, round, blake3 };
         self.signing.sign(&said, 2 * self.neighbours.len().max(1))
     }
 
@@ -616,16 +622,17 @@ mod tests {
         b: &Folder,
         hello: &Bytes,
         signer: &ReleaseSigner,
-        statement: Statement,
+        statement: ReleaseStatement,
     ) {
         let bare = vec![frame::release(1, 1, &[0.0; 3])];
-        let under = |said: Statement| {
+        let under = |said: ReleaseStatement| {
             let signature = signer.sign(&said.bytes()).unwrap();
             vec![Frame::ReleaseSignature { round: 1, signature }.encode(), bare[0].clone()]
         };
         let blake3 = release_hash(&bare[0]);
-        let of_round_2 = under(Statement { round: 2, blake3, ..statement });
-        let of_another_study = under(Statement { study: [7; 32], round: 1, blake3, ..statement });
+        let of_round_2 = under(ReleaseStatement { round: 2, blake3, ..statement });
+        let of_another_study =
+            under(ReleaseStatement { study: [7; 32], round: 1, blake3, ..statement });
         let mut earlier = hello.to_vec();
         earlier[1] = 1;
         let not_its_own = "its signature under exchange 1 is not its own";
@@ -667,7 +674,8 @@ mod tests {
             .encode()
         };
         let signer = ReleaseSigner::new(&Identity::read(&b.path).unwrap()).unwrap();
-        let statement = Statement { study: b.study, from: 1, to: None, round: 0, blake3: [0; 32] };
+        let statement =
+            ReleaseStatement { study: b.study, from: 1, to: None, round: 0, blake3: [0; 32] };
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
             (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
@@ -690,7 +698,8 @@ mod tests {
                     _ => None,
                 };
                 let signed = round.map(|round| {
-                    let said = Statement { blake3: release_hash(&bytes), round, ..statement };
+                    let said =
+                        ReleaseStatement { blake3: release_hash(&bytes), round, ..statement };
                     let signature = signer.sign(&said.bytes()).unwrap();
                     Frame::ReleaseSignature { round, signature }.encode()
                 });

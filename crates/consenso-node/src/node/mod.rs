@@ -35,7 +35,7 @@ use self::reporter::Reporter;
 use self::signing::Signing;
 pub(crate) use self::start::Prepared;
 pub use crate::admission::{about_to_fix, opening, renew_witness};
-use crate::audit_log::Echo;
+use crate::audit_log::StderrEcho;
 use crate::driven::{Driven, Wanted};
 use crate::edges::{self, Edges};
 use crate::equivocation::Received;
@@ -45,7 +45,7 @@ use crate::frame::{Digest, Frame, Hex, sha256};
 use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::Watched;
 use crate::release_signature::ReleaseSignature;
-use crate::store::{Entry, Mixed};
+use crate::store::{Entry, MixedRounds};
 use crate::wire::Tcp;
 use bytes::Bytes;
 use consenso_engine::experiment::{Experiment, SitePlan};
@@ -87,7 +87,7 @@ pub struct Options {
     /// Set to have it end after the round, as the operating system's signals do.
     pub stop: Arc<std::sync::atomic::AtomicBool>,
     /// What it tells on stderr of its audit log.
-    pub echo: Echo,
+    pub echo: StderrEcho,
     /// What the operator says about records that have changed since studies were charged to them.
     pub edited: Edited,
     /// Who a site of a test is.
@@ -336,7 +336,7 @@ impl Node {
     /// rest on the ledger, not on it.
     fn release(&mut self, round: u32, bytes: Bytes, charge: &Charge) -> Result<(), NodeError> {
         let began = std::time::Instant::now();
-        let mixed = Mixed { ages: self.agent.ages(), oldest: self.agent.staleness() };
+        let mixed = MixedRounds { ages: self.agent.ages(), oldest: self.agent.staleness() };
         let release = self.releases.commit(round, bytes, charge, mixed, self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
         self.shared.have.store(self.agent.surely_had(round - 1), Ordering::Release);

@@ -4,7 +4,7 @@
 use crate::audit_log::AuditLog;
 use crate::frame::Digest;
 use crate::spending::{self, ChargeRow, Spending};
-use crate::store::{Entry, Mixed, Store, StoreError};
+use crate::store::{Entry, MixedRounds, Store, StoreError};
 use bytes::Bytes;
 use consenso_engine::agent::Checkpoint;
 use consenso_engine::gate::Charge;
@@ -61,7 +61,7 @@ impl Releases {
         exchange: u32,
         bytes: Bytes,
         charge: &Charge,
-        mixed: Mixed,
+        mixed: MixedRounds,
         checkpoint: Checkpoint,
     ) -> Result<Committed, StoreError> {
         let charge = spending::row(charge);

@@ -3,7 +3,7 @@
 
 use crate::frame::Digest;
 use crate::identity::Identity;
-use crate::release_signature::{ReleaseSignature, ReleaseSigner, SignError, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseSigner, ReleaseStatement, SignError};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,7 +54,7 @@ impl Signing {
     /// Signs a statement, and keeps that signature and so many before it.
     pub(super) fn sign(
         &mut self,
-        said: &Statement,
+        said: &ReleaseStatement,
         keep: usize,
     ) -> Result<ReleaseSignature, SignError> {
         let signature = self.signer.sign(&said.bytes())?;
