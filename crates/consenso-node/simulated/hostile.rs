@@ -432,7 +432,9 @@ impl Run<'_> {
             }
             let forged = |line: &&serde_json::Value| {
                 let reason = line["reason"].as_str().unwrap_or_default();
-                line["event"] == "refused" && FORGED.iter().any(|words| reason.contains(words))
+                // What others say of somebody is no word of this site's.
+                let own = line["event"] == "refused" && !reason.starts_with("it refused");
+                own && FORGED.iter().any(|words| reason.contains(words))
             };
             for line in logs[site].iter().filter(forged) {
                 if honest.iter().any(|j| line["peer"] == format!("site-{j}")) {

@@ -40,6 +40,11 @@ pub(crate) trait Actor: std::fmt::Debug + Send + Sync {
     fn signs(&self) -> bool {
         true
     }
+
+    /// Whether it goes on when neighbours show it what it signed and its ledger does not know.
+    fn is_shameless(&self) -> bool {
+        false
+    }
 }
 
 /// What a site that lies sends: (exchange, receiver, its vector, to be changed).
@@ -53,6 +58,10 @@ impl Actor for Lie {
         let mut values = values.to_vec();
         self(round, peer, &mut values);
         vec![(round, frame::release(from, round, &values))]
+    }
+
+    fn is_shameless(&self) -> bool {
+        true
     }
 }
 

@@ -516,7 +516,7 @@ impl Node {
         let waits = !unconfirmed.is_empty() || quiet < LINGER;
         // A lie in the last exchange is found as any other, if nobody leaves before both have
         // compared it.
-        let linked = |peer: &u32| self.neighbours.get(peer).is_some_and(|n| n.is_linked());
+        let linked = |peer: &u32| self.neighbours.get(peer).is_some_and(Neighbour::is_linked);
         let own = self.model_digest();
         let untold = |n: &Neighbour| own.is_some() && n.model.is_none() && n.is_linked();
         let compares = since.elapsed() < LINGER
