@@ -205,13 +205,16 @@ impl Liar {
                     self.notes().unsigned.extend(round_of(&other).map(|round| (peer, round)));
                     all = vec![other];
                 }
-                Lie::Reorders => match self.notes().held_back.remove(&peer) {
-                    Some(before) => all.push(before),
-                    None => {
-                        self.notes().held_back.insert(peer, last);
-                        all.clear();
+                Lie::Reorders => {
+                    let held_back = &mut self.notes().held_back;
+                    match held_back.remove(&peer) {
+                        Some(before) => all.push(before),
+                        None => {
+                            held_back.insert(peer, last);
+                            all.clear();
+                        }
                     }
-                },
+                }
                 Lie::Twice => all.push(bent(last, Lie::TwoFaced, number, peer)),
                 _ => all = vec![bent(last, lie, number, peer)],
             }
