@@ -206,11 +206,11 @@ impl Liar {
                     all = vec![other];
                 }
                 Lie::Reorders => {
-                    let held_back = &mut self.notes().held_back;
-                    match held_back.remove(&peer) {
+                    let mut notes = self.notes();
+                    match notes.held_back.remove(&peer) {
                         Some(before) => all.push(before),
                         None => {
-                            held_back.insert(peer, last);
+                            notes.held_back.insert(peer, last);
                             all.clear();
                         }
                     }
