@@ -671,16 +671,7 @@ fn accounting() -> bool {
 
 /// Two sites in one process, over loopback: what the node adds to what TLS and HTTP/2 cost anyway.
 fn network() -> bool {
-    let name = "node::tests::rounds_in_round_trips_of_the_transport";
-    eprintln!("── {name}");
-    let mut command = cargo();
-    command.args(["test", "--quiet", "--release", "-p", "consenso-node", "--lib", "--"]).args([
-        "--ignored",
-        "--exact",
-        "--nocapture",
-        name,
-    ]);
-    let Some(out) = output(&mut command) else { return false };
+    let Some(out) = of_node("rounds_in_round_trips_of_the_transport") else { return false };
     say(
         "\nA round (charge, commit, exchange; drafting taken off) over the transport's round trip of the same bytes: microseconds",
     );
@@ -701,5 +692,25 @@ fn network() -> bool {
         ));
         seen += 1;
     }
-    seen > 0
+    let Some(out) = of_node("rounds_of_complete_sites") else { return false };
+    for line in out.lines().filter(|line| line.starts_with("{\"sites\"")) {
+        let n = |key: &str| number(line, key);
+        say(&format!(
+            "  {} sites, all neighbours of each other, as threads of one process: {:.1} rounds a second, {:.0} µs of a processor a message",
+            n("sites"),
+            n("rounds_per_second"),
+            n("processor_us_per_message"),
+        ));
+        seen += 1;
+    }
+    seen > 2
+}
+
+/// What a measurement among the node's tests prints.
+fn of_node(name: &str) -> Option<String> {
+    let name = format!("node::tests::{name}");
+    eprintln!("── {name}");
+    let mut command = cargo();
+    command.args(["test", "--quiet", "--release", "-p", "consenso-node", "--lib", "--"]);
+    output(command.args(["--ignored", "--exact", "--nocapture", &name]))
 }

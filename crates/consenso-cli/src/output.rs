@@ -1,6 +1,6 @@
 //! Writing to stdout, and telling on stderr what happens beside a command's result.
 
-use consenso_ledger::clock;
+use consenso_ledger::{clock, terminal};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,8 @@ pub(crate) fn log_as_json() {
 /// event of the log, with what a message says after "help:" in a field of its own.
 pub(crate) fn tell(kind: &str, words: &str) {
     if !JSON_LOG.load(Ordering::Relaxed) {
-        eprintln!("{kind}: {words}");
+        // What a neighbour said may be in it, or what stands in somebody's file.
+        eprintln!("{kind}: {}", terminal::harmless_lines(words));
         return;
     }
     let (message, help) =

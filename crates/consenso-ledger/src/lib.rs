@@ -45,6 +45,7 @@
 pub mod clock;
 pub mod fits;
 pub mod policy;
+pub mod terminal;
 
 use crate::policy::{Mismatch, StudyKind};
 use consenso_engine::privacy::studies::{EpsilonDelta, Limit, Rule, StudyCost, StudyRefused};

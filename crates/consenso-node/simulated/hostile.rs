@@ -18,7 +18,7 @@
 //!
 //! `CONSENSO_SEED=17 cargo test -p consenso-node --lib simulated::hostile` repeats seed 17.
 
-use super::liar::Liar;
+use super::liar::{FIRST_WORDS, LIES, Liar};
 use super::network::{Host, Network, SimulatedFault, schedule};
 use super::watched::{Honest, Lying, Recorder};
 use super::{MASKED, Place, SHARED, SITES, STUDY, TROUBLE, lose_state, mixing, seeds};
@@ -113,7 +113,8 @@ impl Plan {
         let agrees =
             agreement.map(|_| (chance.random_range(0..TROUBLE), 1 + 2 * (pick % 2) as usize));
         let text = agreement.map(ToString::to_string);
-        let liar = liar.map(|site| (site, Arc::new(Liar::draw(seed, site, text))));
+        let words = if FOUND.contains(&seed) { FIRST_WORDS } else { LIES.len() };
+        let liar = liar.map(|site| (site, Arc::new(Liar::draw(seed, site, text, words))));
         let mut network = if chance.random_range(0..3) == 0 { Vec::new() } else { schedule(seed) };
         network.retain(|(_, fault)| !matches!(fault, SimulatedFault::Start(_)));
         if let Some((victim, at, DiskFault::Slow)) = disk {
@@ -389,6 +390,10 @@ impl Run<'_> {
 
 // ---- what must hold
 
+/// What is said of whoever shows what nobody signed.
+const FORGED: [&str; 4] =
+    ["is not its own", "not signed by them", "not signed by this site", "not signed by that site"];
+
 /// Events of a site's audit log.
 fn log(folder: &Folder) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.path.join(crate::audit_log::FILE));
@@ -423,6 +428,17 @@ impl Run<'_> {
                 let named = honest.iter().find(|j| line["peer"] == format!("site-{j}"));
                 if let Some(named) = named {
                     say(format!("site {site} accuses site {named}, which is honest: {line}"));
+                }
+            }
+            let forged = |line: &&serde_json::Value| {
+                let reason = line["reason"].as_str().unwrap_or_default();
+                // What others say of somebody is no word of this site's.
+                let own = line["event"] == "refused" && !reason.starts_with("it refused");
+                own && FORGED.iter().any(|words| reason.contains(words))
+            };
+            for line in logs[site].iter().filter(forged) {
+                if honest.iter().any(|j| line["peer"] == format!("site-{j}")) {
+                    say(format!("site {site} calls an honest one a forger: {line}"));
                 }
             }
         }

@@ -8,6 +8,7 @@ use crate::release_signature::ReleaseSignature;
 use bytes::Bytes;
 use consenso_engine::random::{Purpose, Seed, Stream};
 use rand::RngExt as _;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 /// A kind of lie.
@@ -59,9 +60,24 @@ pub(super) enum Lie {
     Rubbish,
     /// One message again and again, very often.
     Flood,
+    // ---- what came later
+    /// Something else for everybody, and no signature under it.
+    Unsigned,
+    /// What others truly signed, in the place of something else: of another exchange, as another
+    /// site's, as its own.
+    Replays,
+    /// Its next release before its last one.
+    Reorders,
+    /// It is there, and says nothing for a while.
+    Stalls,
+    /// An agreement under another number, or long before it is its turn.
+    LaterAgreement,
 }
 
-const LIES: [Lie; 22] = [
+/// So many words there were when the seeds were found that are kept.
+pub(super) const FIRST_WORDS: usize = 22;
+
+pub(super) const LIES: [Lie; 27] = [
     Lie::TwoFaced,
     Lie::Large,
     Lie::OtherExchange,
@@ -84,7 +100,39 @@ const LIES: [Lie; 22] = [
     Lie::EdgeKeys,
     Lie::Rubbish,
     Lie::Flood,
+    Lie::Unsigned,
+    Lie::Replays,
+    Lie::Reorders,
+    Lie::Stalls,
+    Lie::LaterAgreement,
 ];
+
+/// Something that another site signed: who, for whom if for one alone, in which exchange.
+#[derive(Clone, Debug)]
+struct Overheard {
+    about: u32,
+    to: Option<u32>,
+    round: u32,
+    bytes: Bytes,
+    signature: ReleaseSignature,
+}
+
+/// What a liar remembers to lie with.
+#[derive(Debug, Default)]
+struct Notes {
+    /// The signature that a neighbour sent last.
+    signatures: BTreeMap<u32, ReleaseSignature>,
+    overheard: VecDeque<Overheard>,
+    /// Releases that are held back, by receiver.
+    held_back: BTreeMap<u32, Frame>,
+    /// Exchanges whose signature is to be none, by receiver.
+    unsigned: BTreeSet<(u32, u32)>,
+    /// Frames that will not leave, by receiver.
+    swallowed: BTreeMap<u32, u64>,
+}
+
+/// Signatures of others that are remembered.
+const OVERHEARD: usize = 24;
 
 /// Some lies, how often each is told, and from which exchange on.
 #[derive(Debug)]
@@ -96,20 +144,25 @@ pub(super) struct Liar {
     /// An agreement that all have signed, as this one shows it to others.
     agreement: Option<String>,
     chance: Mutex<Stream>,
+    notes: Mutex<Notes>,
 }
 
 impl Liar {
-    pub(super) fn draw(seed: u64, me: usize, agreement: Option<String>) -> Self {
+    /// Out of the first so many words of the vocabulary.
+    pub(super) fn draw(seed: u64, me: usize, agreement: Option<String>, words: usize) -> Self {
         let mut chance = Seed::from(seed).stream(Purpose::Network, 70, 0);
         let count = chance.random_range(1..4);
-        let mut lies: Vec<Lie> =
-            (0..count).map(|_| LIES[chance.random_range(0..LIES.len())]).collect();
+        let mut lies: Vec<Lie> = (0..count).map(|_| LIES[chance.random_range(0..words)]).collect();
         lies.sort();
         lies.dedup();
         let per_mille = [20, 200, 1000][chance.random_range(0..3)];
         let from = chance.random_range(1..14);
-        let chance = Mutex::new(chance);
-        Self { me: me as u32, lies, per_mille, from, agreement, chance }
+        let (chance, notes) = (Mutex::new(chance), Mutex::default());
+        Self { me: me as u32, lies, per_mille, from, agreement, chance, notes }
+    }
+
+    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
+        self.notes.lock().expect("no panic while it was held")
     }
 
     /// Whether this lie is told now, and a number to tell it with.
@@ -137,6 +190,8 @@ impl Liar {
             Lie::GivesUp,
             Lie::OtherMean,
             Lie::OthersVector,
+            Lie::Unsigned,
+            Lie::Reorders,
         ] {
             if lie == Lie::TwoFaced && peer.is_multiple_of(2) {
                 continue;
@@ -145,6 +200,21 @@ impl Liar {
             let Some(last) = all.last().cloned() else { break };
             match lie {
                 Lie::Withheld => all.clear(),
+                Lie::Unsigned => {
+                    let other = bent(last, Lie::TwoFaced, number + u64::from(peer), peer);
+                    self.notes().unsigned.extend(round_of(&other).map(|round| (peer, round)));
+                    all = vec![other];
+                }
+                Lie::Reorders => {
+                    let mut notes = self.notes();
+                    match notes.held_back.remove(&peer) {
+                        Some(before) => all.push(before),
+                        None => {
+                            notes.held_back.insert(peer, last);
+                            all.clear();
+                        }
+                    }
+                }
                 Lie::Twice => all.push(bent(last, Lie::TwoFaced, number, peer)),
                 _ => all = vec![bent(last, lie, number, peer)],
             }
@@ -216,7 +286,59 @@ impl Liar {
         if let Some(number) = self.tells(Lie::OtherHello) {
             all.push(Frame::Study(format!("study {number}")));
         }
+        if let Some(number) = self.tells(Lie::LaterAgreement) {
+            let text = self.agreement.clone().unwrap_or_default();
+            let second = text.replace("number 1", "number 2");
+            all.extend(match number % 3 {
+                0 => vec![Frame::Agreement(second), Frame::Agreement(text)],
+                1 => vec![Frame::Agreement(text.replace("from 6", "from 1"))],
+                _ => {
+                    vec![Frame::Agreed { number: 2, hash: digest(number) }, Frame::Agreement(text)]
+                }
+            });
+        }
+        if let Some(number) = self.tells(Lie::Replays) {
+            all.extend(self.replay(number, peer));
+        }
         all
+    }
+
+    /// What another site signed, where it does not belong.
+    fn replay(&self, number: u64, peer: u32) -> Vec<Frame> {
+        let notes = self.notes();
+        let count = notes.overheard.len() as u64;
+        let Some(found) = (count > 0).then(|| &notes.overheard[(number % count) as usize]) else {
+            return Vec::new();
+        };
+        let Overheard { about, to, round, bytes, signature } = found.clone();
+        let blake3 = frame::release_hash(&bytes);
+        let told = |about| SignedReceipt { about, blake3, signature: signature.clone() };
+        let other = round.wrapping_add((number >> 8) as u32 % 3);
+        match (number >> 16) % 6 {
+            0 => vec![Frame::Receipts { round: other, all: vec![told(about)] }],
+            1 => vec![Frame::Receipts { round, all: vec![told((about + 1) % SITES as u32)] }],
+            // What the receiver signed itself, long ago or for somebody else alone.
+            2 => vec![Frame::Yours { round: other, blake3, signature }],
+            3 => vec![Frame::Yours { round: to.map_or(round, |to| to + round), blake3, signature }],
+            4 => {
+                let own = Frame::decode(&bytes).ok();
+                let signed = Frame::ReleaseSignature { round, signature };
+                own.into_iter().flat_map(|own| [signed.clone(), own]).collect()
+            }
+            _ => vec![Frame::ReturnedRelease { left: 0, release: Some((signature, bytes)) }]
+                .into_iter()
+                .filter(|_| about == peer)
+                .collect(),
+        }
+    }
+}
+
+/// The exchange that a release is of.
+fn round_of(frame: &Frame) -> Option<u32> {
+    match frame {
+        Frame::Release { round, .. } | Frame::Words { round, .. } => Some(*round),
+        Frame::Masked { exchange, .. } | Frame::Passed { exchange, .. } => Some(*exchange),
+        _ => None,
     }
 }
 
@@ -342,16 +464,36 @@ impl Actor for Liar {
         if round < self.from {
             return vec![(round, bytes)];
         }
-        let number = |frame: &Frame| match frame {
-            Frame::Release { round, .. } | Frame::Words { round, .. } => *round,
-            Frame::Masked { exchange, .. } | Frame::Passed { exchange, .. } => *exchange,
-            _ => round,
-        };
+        let number = |frame: &Frame| round_of(frame).unwrap_or(round);
         let all = self.of_release(peer, frame);
         all.into_iter().map(|frame| (number(&frame), frame.encode())).collect()
     }
 
+    fn hears(&self, peer: u32, bytes: &Bytes) {
+        let Ok(frame) = Frame::decode(bytes) else { return };
+        let mut notes = self.notes();
+        if let Frame::ReleaseSignature { signature, .. } = frame {
+            notes.signatures.insert(peer, signature);
+            return;
+        }
+        let to = matches!(frame, Frame::Words { .. }).then_some(self.me);
+        let Some(round) = round_of(&frame) else { return };
+        let Some(signature) = notes.signatures.remove(&peer) else { return };
+        let bytes = bytes.clone();
+        notes.overheard.push_back(Overheard { about: peer, to, round, bytes, signature });
+        if notes.overheard.len() > OVERHEARD {
+            notes.overheard.pop_front();
+        }
+    }
+
     fn frame(&self, peer: u32, bytes: Bytes) -> Vec<Bytes> {
+        if let Some(number) = self.tells(Lie::Stalls) {
+            self.notes().swallowed.entry(peer).or_insert(number % 50);
+        }
+        if let Some(left) = self.notes().swallowed.get_mut(&peer).filter(|left| **left > 0) {
+            *left -= 1;
+            return Vec::new();
+        }
         let mut all: Vec<Bytes> = self.besides(peer).iter().map(Frame::encode).collect();
         let mut own = bytes.clone();
         if let Ok(Frame::ReleaseSignature { round, .. }) = Frame::decode(&bytes)
@@ -366,6 +508,12 @@ impl Actor for Liar {
             if number % 3 == 0 {
                 return all;
             }
+        }
+        if let Ok(Frame::ReleaseSignature { round, mut signature }) = Frame::decode(&bytes)
+            && self.notes().unsigned.remove(&(peer, round))
+        {
+            signature.bytes = vec![7; signature.bytes.len()].into();
+            own = Frame::ReleaseSignature { round, signature }.encode();
         }
         if let Some(number) = self.tells(Lie::Rubbish) {
             let length = (number % 90) as usize;

@@ -40,6 +40,11 @@ pub(crate) trait Actor: std::fmt::Debug + Send + Sync {
     fn signs(&self) -> bool {
         true
     }
+
+    /// Whether it goes on when neighbours show it what it signed and its ledger does not know.
+    fn is_shameless(&self) -> bool {
+        false
+    }
 }
 
 /// What a site that lies sends: (exchange, receiver, its vector, to be changed).
@@ -53,6 +58,10 @@ impl Actor for Lie {
         let mut values = values.to_vec();
         self(round, peer, &mut values);
         vec![(round, frame::release(from, round, &values))]
+    }
+
+    fn is_shameless(&self) -> bool {
+        true
     }
 }
 
@@ -350,6 +359,54 @@ fn a_site_that_signs_two_vectors_is_named_with_both_signatures() {
         assert!(all[2].as_ref().unwrap_err().to_string().contains(said), "{all:?}");
         for site in [1, 3] {
             assert!(net.log(site).contains(said), "{site}: {}", net.log(site));
+        }
+    }
+}
+
+/// A site that tells neighbours different things, and signs nothing of it.
+#[derive(Debug)]
+struct Unsigned;
+
+impl Actor for Unsigned {
+    fn release(&self, peer: u32, round: u32, bytes: Bytes) -> Vec<(u32, Bytes)> {
+        let Ok(Frame::Release { from, values, .. }) = Frame::decode(&bytes) else {
+            return vec![(round, bytes)];
+        };
+        let shifted: Vec<f64> = values.iter().map(|x| x + 0.05 * f64::from(peer)).collect();
+        vec![(round, if round < 4 { bytes } else { frame::release(from, round, &shifted) })]
+    }
+
+    fn frame(&self, _: u32, bytes: Bytes) -> Vec<Bytes> {
+        match Frame::decode(&bytes) {
+            Ok(Frame::ReleaseSignature { round, mut signature }) if round >= 4 => {
+                signature.bytes = vec![7; signature.bytes.len()].into();
+                vec![Frame::ReleaseSignature { round, signature }.encode()]
+            }
+            _ => vec![bytes],
+        }
+    }
+}
+
+/// A vector was mixed before anybody looked at the signature under it: whoever signed nothing told
+/// every neighbour something else, round after round, each on a link of its own; all ended as done
+/// with models of their own, and the honest accused each other of what they had received.
+#[test]
+fn what_its_sender_did_not_sign_is_not_taken() {
+    let text = study(4, "complete", "kind = \"dgd\"\nrounds = 12\ngossip = 0");
+    let net = Consortium::new("unsigned", 4, &text);
+    let all = net.run_as(&Options { actor: Some(Arc::new(Unsigned)), ..Options::default() });
+    for (site, outcome) in all.iter().enumerate().skip(1) {
+        let said = outcome.as_ref().unwrap_err();
+        assert!(!said.is_input() && said.to_string().contains("site-0"), "{site}: {said}");
+        let log = net.log(site);
+        assert!(log.contains("its signature under exchange 4 is not its own"), "{log}");
+        let lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+        for line in lines.collect::<Vec<serde_json::Value>>() {
+            let late = line["round"].as_u64().is_some_and(|round| round >= 4);
+            let of_the_liar = line["peer"] == "site-0";
+            assert!(line["event"] != "received" || !late || !of_the_liar, "{line}");
+            let accused = line["reason"].as_str().is_some_and(|r| r.contains("not signed by"));
+            assert!(of_the_liar || !accused, "{line}");
         }
     }
 }

@@ -138,5 +138,6 @@ impl Actor for Lying {
 
     fn hears(&self, peer: u32, bytes: &Bytes) {
         self.recorder.arrives(peer as usize, self.site, bytes);
+        self.liar.hears(peer, bytes);
     }
 }

@@ -2,6 +2,7 @@
 //! everything that was refused.
 
 use crate::clock;
+use consenso_ledger::terminal::harmless;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -341,17 +342,6 @@ impl StderrEcho {
             }
         }
     }
-}
-
-/// A text without anything that a terminal would obey.
-fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Direction marks turn a line around, as escape sequences recolour or erase it.
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns { out.extend(c.escape_unicode()) } else { out.push(c) }
-    }
-    out
 }
 
 fn ends_in_the_middle(path: &Path) -> std::io::Result<bool> {

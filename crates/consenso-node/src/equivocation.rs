@@ -9,13 +9,10 @@
 //! by this, nor is a release that is a share, which is different for everybody by design. Masked
 //! vectors are the same for all neighbours and are compared.
 
-use crate::frame::{Digest, SignedReceipt, blake3};
+use crate::frame::{Digest, MAX_RECEIPTS, SignedReceipt, blake3};
 use crate::release_signature::ReleaseSignature;
 use consenso_engine::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Neighbours in common that are compared at most: what fits one frame.
-const MOST: usize = 32;
 
 /// What a neighbour sent in a round.
 #[derive(Clone, Debug)]
@@ -71,7 +68,7 @@ impl Watch {
     fn find_common(&mut self) {
         let mine = self.graph.get(&self.me).cloned().unwrap_or_default();
         let common = |peer: &u32| {
-            let both = mine.intersection(self.graph.get(peer)?).copied().take(MOST);
+            let both = mine.intersection(self.graph.get(peer)?).copied().take(MAX_RECEIPTS);
             let both: Vec<u32> = both.collect();
             (!both.is_empty()).then_some((*peer, both))
         };

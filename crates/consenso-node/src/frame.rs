@@ -22,6 +22,9 @@ pub const VERSION: u16 = 3;
 /// Longest text of a refusal.
 const MAX_REASON: usize = 400;
 
+/// Receipts in one frame at most: each costs whoever reads it a signature to check.
+pub(crate) const MAX_RECEIPTS: usize = 32;
+
 /// A hash of 32 bytes: SHA-256 of what all sites must agree on, BLAKE3 of messages.
 pub type Digest = [u8; 32];
 
@@ -231,6 +234,9 @@ pub enum FrameError {
         /// Bytes of such a frame.
         expected: usize,
     },
+    /// More receipts than neighbours in common are compared.
+    #[error("more than {MAX_RECEIPTS} receipts")]
+    Receipts,
     /// Agents that are not in ascending order.
     #[error("agent {0} is out of order")]
     Order(u32),
@@ -586,6 +592,9 @@ impl Frame {
                 let (round, mut rest) = take(rest, 4)?;
                 let mut all = Vec::new();
                 while !rest.is_empty() {
+                    if all.len() == MAX_RECEIPTS {
+                        return Err(FrameError::Receipts);
+                    }
                     let (head, more) = take(rest, 36)?;
                     rest = more;
                     let signature = take_signature(&mut rest)?;
@@ -723,7 +732,15 @@ pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Thirty-two bytes at a time: every message that is logged has a hash and a signature.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        self.0.chunks(32).try_for_each(|bytes| {
+            for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+                *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+            }
+            f.write_str(std::str::from_utf8(&text[..2 * bytes.len()]).unwrap_or_default())
+        })
     }
 }
 
@@ -1164,8 +1181,21 @@ mod tests {
     #[test]
     fn hexadecimal_there_and_back() {
         assert_eq!(unhex(&Hex(&[0, 255, 16]).to_string()), Some(vec![0, 255, 16]));
+        let long: Vec<u8> = (0..=255).collect();
+        let digits: String = long.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(Hex(&long).to_string(), digits);
         assert_eq!(unhex("0g"), None);
         assert_eq!(unhex("123"), None);
+    }
+
+    /// A frame of tens of thousands of receipts took seconds of a node's one thread.
+    #[test]
+    fn receipts_are_as_many_as_are_compared() {
+        let signature = ReleaseSignature { scheme: 0x0807, bytes: vec![0; 64].into() };
+        let told = SignedReceipt { about: 1, blake3: [2; 32], signature };
+        let frame = |count| Frame::Receipts { round: 3, all: vec![told.clone(); count] };
+        assert_eq!(Frame::decode(&frame(MAX_RECEIPTS).encode()), Ok(frame(MAX_RECEIPTS)));
+        assert_eq!(Frame::decode(&frame(MAX_RECEIPTS + 1).encode()), Err(FrameError::Receipts));
     }
 
     #[test]

@@ -316,6 +316,9 @@ pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
 struct Called {
     stream: Metered<tokio_rustls::server::TlsStream<Connection>>,
     caller: Caller,
+    /// Until when it must have said something: HTTP/2 looks after a connection from its first words
+    /// on only, and one that was lost before them would count for ever.
+    silent: Option<Pin<Box<tokio::time::Sleep>>>,
     _counted: Counted,
 }
 
@@ -406,7 +409,17 @@ impl AsyncRead for Called {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            this.silent = None;
+        } else if let Some(silent) = &mut this.silent
+            && silent.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
@@ -555,7 +568,8 @@ async fn greet(shared: &Arc<Shared>, stream: Connection) -> Result<Called, NoLin
     let counted = counted.ok_or_else(|| NoLink::Crowded(known[caller].name.clone()))?;
     let stream = Metered::new(stream, shared, peer);
     let caller = Caller(peer, Arc::clone(&stream.meter));
-    Ok(Called { stream, caller, _counted: counted })
+    let silent = Some(Box::pin(tokio::time::sleep(GREETING)));
+    Ok(Called { stream, caller, silent, _counted: counted })
 }
 
 /// The service: one stream, whose caller is known from its certificate.
@@ -691,18 +705,31 @@ async fn dial(shared: &Arc<Shared>, peer: u32) -> Result<(mpsc::Sender<Bytes>, I
     let channel = endpoint
         .connect_with_connector(SingleConnection(Some(hyper_util::rt::TokioIo::new(stream))))
         .await
-        .map_err(|e| format!("{address}: {e}"))?;
+        .map_err(|e| format!("{address}: {}", cause(&e)))?;
     let mut grpc = tonic::client::Grpc::new(channel)
         .max_decoding_message_size(frame::longest_on_link(shared.dim));
-    grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
+    grpc.ready().await.map_err(|e| format!("{address}: {}", cause(&e)))?;
     let (outgoing, frames) = mpsc::channel(shared.queue);
     let path = http::uri::PathAndQuery::from_static(PATH);
     let answered = grpc.streaming(Request::new(ReceiverStream::new(frames)), path, Raw);
     let incoming = timeout(HANDSHAKE, answered)
         .await
         .map_err(|_| format!("{address}: no answer in time"))?
-        .map_err(|e| format!("{address}: {e}"))?;
+        .map_err(|e| format!("{address}: {}", cause(&e)))?;
     Ok((outgoing, Incoming { frames: incoming.into_inner(), meter }))
+}
+
+/// What ended a call, in words that say who must mend what: the other end looks at a certificate after
+/// this one has seen its own, so that what it says of it comes with the first answer.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return crate::handshake::words(error);
+        }
+        next = error.source();
+    }
+    error.to_string()
 }
 
 /// What a peer sends on a link.
@@ -1219,6 +1246,33 @@ mod tests {
             }
             let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
             assert_eq!(log.matches("\"refused\"").count(), 2, "{log}");
+        });
+    }
+
+    /// Connections of a neighbour that were lost between TLS and their first word counted for ever:
+    /// after eight of them it was not let in until the site was started again.
+    #[test]
+    fn connections_that_say_nothing_do_not_keep_their_site_out() {
+        with_pair("silent", |a, mut events, b| async move {
+            let mut silent = Vec::new();
+            for _ in 0..CONNECTIONS {
+                let target = crate::call::Target::read(&b.folder, 0).unwrap();
+                silent.push(target.call(&*b.wire).await.unwrap());
+            }
+            let crowded = || {
+                let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
+                log.contains("connections already")
+            };
+            let up = loop {
+                let Ok((outgoing, _incoming)) = dial(&b, 0).await else {
+                    assert!(crowded());
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    continue;
+                };
+                outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
+                break timeout(GREETING, events.recv()).await;
+            };
+            assert!(matches!(up, Ok(Some(LinkEvent::Up { peer: 1, .. }))) && crowded());
         });
     }
 

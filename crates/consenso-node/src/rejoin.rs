@@ -41,6 +41,7 @@ use crate::{spending, studies};
 use bytes::Bytes;
 use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::privacy::studies::StudyCost;
+use consenso_ledger::terminal::harmless;
 use consenso_ledger::{Edited, RecordsLedger};
 use serde::Serialize;
 use serde_json::json;
@@ -542,7 +543,7 @@ impl<'a> Inquiry<'a> {
                 self.senders.insert(peer, outgoing);
             }
             LinkEvent::Frame { peer, frame: Frame::Refused(reason), .. } => {
-                self.reasons.insert(peer, format!("it refused: {reason}"));
+                self.reasons.insert(peer, format!("it refused: {}", harmless(&reason)));
             }
             LinkEvent::Frame { peer, frame: Frame::ReturnedRelease { left, release }, .. }
                 if self.open.contains(&peer) =>

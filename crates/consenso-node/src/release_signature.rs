@@ -92,6 +92,7 @@ pub fn verify(key: &[u8], bytes: &[u8], signature: &ReleaseSignature) -> bool {
 #[derive(Clone, Debug)]
 pub struct ReleaseSigner {
     key: Arc<dyn SigningKey>,
+    certificate: Vec<u8>,
 }
 
 impl ReleaseSigner {
@@ -100,13 +101,26 @@ impl ReleaseSigner {
     /// # Errors
     /// A key of a kind that nobody could verify.
     pub fn new(identity: &Identity) -> Result<Self, IdentityError> {
-        let release_signer = Self { key: identity.signing_key() };
+        let release_signer = Self::unproved(identity);
         match release_signer.sign(b"") {
             Ok(_) => Ok(release_signer),
             Err(reason) => Err(IdentityError::Tls(format!(
                 "the site's key cannot sign releases ({reason}): it must be Ed25519, ECDSA P-256 or P-384, or RSA"
             ))),
         }
+    }
+
+    fn unproved(identity: &Identity) -> Self {
+        Self { key: identity.signing_key(), certificate: identity.certificate().to_vec() }
+    }
+
+    /// Signs with the key of an identity from now on, if that key can sign; whether it is another
+    /// one. The same key is not tried again: with a device every try takes its time.
+    pub(crate) fn renew(&mut self, identity: &Identity) -> bool {
+        let other = self.certificate != identity.certificate();
+        let renewed = if other { Self::new(identity).ok() } else { Some(Self::unproved(identity)) };
+        let renewed = renewed.map(|renewed| *self = renewed);
+        other && renewed.is_some()
     }
 
     /// Signs bytes.

@@ -51,12 +51,12 @@ impl Node {
     pub(super) fn waits_for_an_agreement(&mut self) -> bool {
         let folder = &self.shared.folder;
         let promised = changes::promised(&folder.path, &folder.study, self.agreed.held.len());
-        let released = self.recent.back().map_or(0, |r| r.0);
+        let released = self.releases.last();
         let waits = promised.filter(|promised| match &promised.change {
             Change::Edge { one, other, from } => {
                 [one, other].contains(&&folder.site.name)
                     && released >= *from
-                    && self.done.is_none()
+                    && !self.course.is_done()
             }
             _ => false,
         });
@@ -89,7 +89,7 @@ impl Node {
                 agreement::path(&folder.path, &folder.study, new.number).display()
             ))
         };
-        let released = self.recent.back().map_or(0, |r| r.0);
+        let released = self.releases.last();
         // By this number a later start knows it again.
         let released = match &new.change {
             Change::Edge { from, .. } if self.agreed.late.contains(&new.number) => {
@@ -107,7 +107,7 @@ impl Node {
                 let missed = self.agent.away().iter().all(|a| a.0 != gone);
                 if self.neighbours.contains_key(&gone) && missed && !over {
                     changes::without(&mut self.agent, gone).map_err(|e| late(&e))?;
-                    let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
+                    let weight = self.neighbours.get(&gone).map_or(0.0, |n| n.weight);
                     let round = self.agent.exchanges() + 1;
                     entries.push(Entry::Absent { round, neighbour: gone, weight });
                 }
@@ -119,7 +119,7 @@ impl Node {
                 let there = changes::in_order(&self.agent).contains(&gone);
                 if there && self.agent.away().iter().all(|a| a.0 != gone) && !over {
                     changes::without(&mut self.agent, gone).map_err(|e| late(&e))?;
-                    let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
+                    let weight = self.neighbours.get(&gone).map_or(0.0, |n| n.weight);
                     let round = self.agent.exchanges() + 1;
                     entries.push(Entry::Absent { round, neighbour: gone, weight });
                 }
@@ -133,13 +133,13 @@ impl Node {
             }
             Change::Replace { .. } | Change::Edge { .. } | Change::Part { .. } => {}
         }
-        self.store.note_all(self.study, entries, self.agent.checkpoint())?;
+        self.releases.note_all(entries, self.agent.checkpoint())?;
         let summary = new.summary();
         self.audit("change", json!(summary));
         self.show(new);
         let (number, hash) = self.agreed.last();
         let linked: Vec<u32> =
-            self.neighbours.iter().filter(|(_, n)| n.outgoing.is_some()).map(|(&j, _)| j).collect();
+            self.neighbours.iter().filter(|(_, n)| n.is_linked()).map(|(&j, _)| j).collect();
         for peer in linked {
             self.send(peer, Frame::Agreed { number, hash }.encode());
         }
@@ -157,7 +157,7 @@ impl Node {
                     n.leave();
                 }
                 self.shared.leaves(gone, new.number);
-                self.watch.without(gone);
+                self.evidence.watch.without(gone);
             }
             Change::Replace { .. } => self.mind_the_pins(),
             Change::Part { .. } => {
@@ -171,15 +171,15 @@ impl Node {
             }
             Change::Edge { one, other, .. } => {
                 if let (Some(one), Some(other)) = (folder.number_of(one), folder.number_of(other)) {
-                    self.watch.join(one as u32, other as u32);
+                    self.evidence.watch.join(one as u32, other as u32);
                 }
                 let ends = [one, other].contains(&&folder.site.name)
                     && !self.agreed.late.contains(&new.number);
                 if let Some((peer, edge)) = self.agreed.added(&folder).last().filter(|_| ends) {
-                    self.weights.insert(peer, edge.weight);
                     let name = &folder.peers[peer as usize].name;
-                    self.neighbours.entry(peer).or_insert_with(|| Neighbour::new(name, 0));
-                    if let Some(held) = &mut self.held {
+                    let new = || Neighbour::new(name, edge.weight, 0);
+                    self.neighbours.entry(peer).or_insert_with(new).weight = edge.weight;
+                    if let Some(held) = &mut self.evidence.held {
                         held.add(peer);
                     }
                     self.links.add(peer);
@@ -262,7 +262,7 @@ impl Node {
             && *from <= self.agent.exchanges()
         {
             // It holds, for all have signed it. Refusing it would part the network for good.
-            let released = self.recent.back().map_or(0, |r| r.0);
+            let released = self.releases.last();
             let waits = if *one == folder.site.name { other } else { one };
             let help = format!(
                 "consenso network change propose SITE_DIR --part {one},{other} --out FILE lets {waits} go on"

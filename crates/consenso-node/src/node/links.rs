@@ -8,11 +8,11 @@ use crate::error::NodeError;
 use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::identity::Identity;
 use crate::link::LinkEvent;
-use crate::release_signature::{ReleaseSignature, ReleaseSigner, ReleaseStatement, SignError};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement, SignError};
 use crate::store::Entry;
 use bytes::Bytes;
+use consenso_ledger::terminal::harmless;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -21,19 +21,12 @@ use tokio::time::Instant;
 /// What stands before a neighbour's own reason to leave.
 const THEIR_WORDS: &str = "it said: ";
 
-/// Pause before a signature is asked for again: doubles from the first to the last.
-const SIGN_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
-
-/// What waits for a signature of this site's.
-#[derive(Debug, Default)]
-pub(super) struct Unsigned {
-    /// Releases, by receiver and exchange.
-    waiting: BTreeSet<(u32, u32)>,
-    next: Option<Instant>,
-    pause: Duration,
-    /// Since when the signer fails, and what it says.
-    pub(super) since: Option<Instant>,
-    pub(super) reason: String,
+/// A release as it came in, and what its sender signed of it.
+pub(super) struct SignedRelease {
+    round: u32,
+    pub(super) bytes: Bytes,
+    blake3: Digest,
+    pub(super) signature: ReleaseSignature,
 }
 
 /// In the place of a round: the summary is that of the model.
@@ -91,11 +84,8 @@ impl Node {
             return Ok(());
         }
         // Keys may be replaced while a node runs; the newest handshake showed the newest.
-        if let Ok(release_signer) =
-            Identity::read(&self.shared.folder.path).and_then(|i| ReleaseSigner::new(&i))
-        {
-            self.release_signer = release_signer;
-            self.signatures.clear();
+        if let Ok(identity) = Identity::read(&self.shared.folder.path) {
+            self.signing.renew(&identity);
         }
         let key = self.shared.key_of(peer).map(|key| Hex(&key).to_string());
         self.shared.audit.of_peer(
@@ -104,7 +94,7 @@ impl Node {
             json!({ "peer": n.name, "have": have, "key": key }),
         );
         (n.spoke, n.signature) = (Instant::now(), None);
-        (n.has_spoken, n.said_goodbye) = (false, false);
+        (n.has_spoken, n.said_goodbye, n.given_back) = (false, false, false);
         // It said before that it has more, durably.
         if have < n.acked && !n.confirmed && !self.agent.is_masked() {
             let (name, before) = (n.name.clone(), n.acked);
@@ -113,11 +103,11 @@ impl Node {
                 &name,
                 json!({ "peer": name, "have": have, "before": before }),
             );
-            self.progress.set(|p| p.went_back += 1);
+            self.reporter.progress.set(|p| p.went_back += 1);
         }
         // It has an exchange when it has this site's part of it, which was durable here before it
         // left; or when it went on without this site, and says so next.
-        n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
+        n.ahead = (have > self.releases.last()).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
         self.remember(peer);
         if let Some((round, blake3, signature)) = self.newest_of(peer) {
@@ -150,18 +140,16 @@ impl Node {
                 Err(error) => return Err(NodeError::Experiment(error.to_string())),
             }
         }
-        let rounds: Vec<u32> =
-            self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
-        for round in rounds {
+        for round in self.releases.after(have) {
             self.send_release(peer, round);
         }
-        if self.done.is_some() {
+        if self.course.is_done() {
             self.send(peer, Frame::Ack { round: self.agent.mark() }.encode());
             self.tell_model(peer);
             self.part(peer)?;
         }
-        if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
-            self.complete = Some(Instant::now());
+        if self.neighbours.values().all(Neighbour::is_linked) {
+            self.course.connect();
         }
         Ok(())
     }
@@ -180,6 +168,10 @@ impl Node {
         n.spoke = Instant::now();
         let first = !std::mem::replace(&mut n.has_spoken, true);
         if let Frame::Yours { round, blake3, signature } = frame {
+            #[cfg(test)]
+            if self.actor.as_ref().is_some_and(|actor| actor.is_shameless()) {
+                return self.begin(peer, first);
+            }
             self.reminded(peer, round, blake3, &signature)?;
             return self.begin(peer, first);
         }
@@ -200,20 +192,14 @@ impl Node {
             Frame::Release { round, .. }
             | Frame::Words { round, .. }
             | Frame::Masked { exchange: round, .. }
-            | Frame::Passed { exchange: round, .. }
-                if n.signature.as_ref().is_none_or(|signature| signature.0 != round) =>
-            {
-                self.refuse(peer, "a release without its signature");
-            }
-            Frame::Release { .. }
-            | Frame::Words { .. }
-            | Frame::Masked { .. }
-            | Frame::Passed { .. } => {
-                let signature = n.signature.as_ref().map(|signature| signature.1.clone());
-                let Some(origins) = self.vouched(peer, &frame, &bytes, signature)? else {
+            | Frame::Passed { exchange: round, .. } => {
+                let Some(release) = self.signed_release(peer, round, bytes) else {
                     return Ok(());
                 };
-                self.take_vector(peer, frame, bytes, origins);
+                let Some(origins) = self.vouched(peer, &frame, &release)? else {
+                    return Ok(());
+                };
+                self.take_vector(peer, frame, release, origins);
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::ReleaseSignature { round, signature } => {
@@ -221,13 +207,17 @@ impl Node {
             }
             Frame::Heard { round: MODEL, summary } => n.model = Some(summary),
             Frame::Heard { round, summary } => {
-                self.watch.heard(peer, round, summary);
+                self.evidence.watch.heard(peer, round, summary);
             }
             Frame::Receipts { round, all } => {
                 if let Some(found) = self.other_version_told(peer, round, &all) {
                     return Err(self.two_vectors(peer, found));
                 }
                 self.told(peer, round, &all);
+            }
+            // Once a link: what is given back is read from disk, and long.
+            Frame::Lost if std::mem::replace(&mut n.given_back, true) => {
+                self.refuse(peer, OUT_OF_PLACE);
             }
             Frame::Lost => self.give_back(peer),
             Frame::EdgeKey { public, proof } => {
@@ -244,6 +234,8 @@ impl Node {
                 }
             }
             Frame::Refused(reason) => {
+                // An operator reads it, as words of this program.
+                let reason = harmless(&reason);
                 (n.outgoing, n.ahead) = (None, None);
                 n.refused.get_or_insert_with(|| format!("{THEIR_WORDS}{reason}"));
                 n.lost.get_or_insert_with(Instant::now);
@@ -257,16 +249,41 @@ impl Node {
         self.part(peer)
     }
 
+    /// A release with its sender's signature, which came before it. `None` if it is refused: nothing
+    /// is made of what its sender could deny, for whoever told two neighbours different things would
+    /// be named by nobody, and whoever showed to others what it received would be taken for the
+    /// liar.
+    fn signed_release(&mut self, peer: u32, round: u32, bytes: Bytes) -> Option<SignedRelease> {
+        let n = self.neighbours.get_mut(&peer)?;
+        let Some((_, signature)) = n.signature.take().filter(|signature| signature.0 == round)
+        else {
+            self.refuse(peer, "a release without its signature");
+            return None;
+        };
+        let (study, blake3) = (self.shared.folder.study, release_hash(&bytes));
+        // The same again, after a new link, was looked at before.
+        let again = n.last.as_ref().is_some_and(|(known, hash, under)| {
+            (*known, hash, under) == (round, &blake3, &signature)
+        });
+        let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
+        let said = ReleaseStatement { study, from: peer, to, round, blake3 };
+        let signed = |key: &[u8]| said.is_signed_by(key, &signature);
+        if !again && !self.shared.key_of(peer).is_some_and(|key| signed(&key)) {
+            self.refuse(peer, &format!("its signature under exchange {round} is not its own"));
+            return None;
+        }
+        Some(SignedRelease { round, bytes, blake3, signature })
+    }
+
     /// Who signed what a vector is made of. `None` if it is refused, because it is not signed or
     /// its origin signed another version.
     fn vouched(
         &mut self,
         peer: u32,
         frame: &Frame,
-        bytes: &Bytes,
-        signature: Option<ReleaseSignature>,
+        release: &SignedRelease,
     ) -> Result<Option<Origins>, NodeError> {
-        let origins = match self.origins(peer, frame, bytes, signature) {
+        let origins = match self.origins(peer, frame, release) {
             Ok(origins) => origins,
             Err(reason) => {
                 self.refuse(peer, &reason.to_string());
@@ -284,31 +301,32 @@ impl Node {
     }
 
     /// Gives a vector to the algorithm, and keeps it to give back to its sender.
-    fn take_vector(&mut self, peer: u32, frame: Frame, bytes: Bytes, origins: Origins) {
+    fn take_vector(&mut self, peer: u32, frame: Frame, release: SignedRelease, origins: Origins) {
         let Some(n) = self.neighbours.get_mut(&peer) else { return };
-        let round = match self.agent.take(peer, frame, &mut n.largest) {
-            Ok(round) => round,
-            Err(reason) => return self.refuse(peer, &reason.to_string()),
-        };
+        if let Err(reason) = self.agent.take(peer, frame, &mut n.largest) {
+            return self.refuse(peer, &reason.to_string());
+        }
+        let SignedRelease { round, bytes, blake3, signature } = release;
         self.agent.vouch(origins);
-        let signature = n.signature.take().map(|signature| signature.1);
         (n.lost, n.refused, n.suspected) = (None, None, None);
         n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
         // What came before is no news, and must not fill the disk.
         if n.is_news(round) {
-            if let (Some(held), Some(signature)) = (&self.held, &signature) {
+            if let Some(held) = &self.evidence.held {
                 // Before anything is answered: what this site has gone on from, it can give back. A
                 // full disk stops it at its next release.
-                let _ = held.keep(peer, round, &bytes, signature);
+                let _ = held.keep(peer, round, &bytes, &signature);
             }
-            self.log.push(Line::Received { peer, round, bytes, signature });
+            self.log.push(Line::Received { peer, round, blake3, signature });
         }
     }
 
     /// Has what was kept of a neighbour compared as if it had come in just now: a restart must not
     /// hide what it told others.
     fn remember(&mut self, peer: u32) {
-        let (Some(held), Some(key)) = (&self.held, self.shared.key_of(peer)) else { return };
+        let (Some(held), Some(key)) = (&self.evidence.held, self.shared.key_of(peer)) else {
+            return;
+        };
         if self.agent.is_addressed() {
             return;
         }
@@ -321,8 +339,12 @@ impl Node {
                 round,
                 blake3: release_hash(&bytes),
             };
-            if !self.watch.knows(peer, round) && said.is_signed_by(&key, &signature) {
-                self.watch.received(peer, round, Received { blake3: said.blake3, signature });
+            if !self.evidence.watch.knows(peer, round) && said.is_signed_by(&key, &signature) {
+                self.evidence.watch.received(
+                    peer,
+                    round,
+                    Received { blake3: said.blake3, signature },
+                );
             }
         }
     }
@@ -349,7 +371,7 @@ impl Node {
         if n.last.is_some() {
             return n.last.clone();
         }
-        let (round, signature, bytes) = self.held.as_ref()?.of(peer).pop()?;
+        let (round, signature, bytes) = self.evidence.held.as_ref()?.of(peer).pop()?;
         let (study, key) = (self.shared.folder.study, self.shared.key_of(peer)?);
         let said =
             ReleaseStatement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
@@ -360,10 +382,9 @@ impl Node {
     /// before anybody is asked: should this folder be an old copy from before it, whoever has that
     /// exchange says so first.
     fn begin(&mut self, peer: u32, first: bool) -> Result<(), NodeError> {
-        if first && !self.released_before {
-            let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).collect();
+        if first && !self.releases.began_before() {
             let has = self.neighbours.get(&peer).map_or(0, |n| n.acked);
-            for round in rounds.into_iter().filter(|&round| round > has) {
+            for round in self.releases.after(has) {
                 self.send_release(peer, round);
             }
         }
@@ -378,7 +399,7 @@ impl Node {
         step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, EdgeError>,
     ) {
         let Some(edges) = &mut self.edges else {
-            if self.done.is_none() {
+            if !self.course.is_done() {
                 self.refuse(peer, OUT_OF_PLACE);
             }
             return;
@@ -400,7 +421,7 @@ impl Node {
     /// makes worth anything.
     fn give_back(&mut self, peer: u32) {
         self.write_log();
-        let kept = self.held.as_ref().map(|held| held.of(peer)).unwrap_or_default();
+        let kept = self.evidence.held.as_ref().map(|held| held.of(peer)).unwrap_or_default();
         let (name, rounds) =
             (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
         self.shared.audit.of_peer("gave-back", name, json!({ "peer": name, "rounds": rounds }));
@@ -423,15 +444,15 @@ impl Node {
     pub(super) fn part(&mut self, peer: u32) -> Result<(), NodeError> {
         let last = self.agent.last();
         let n = self.neighbours.get_mut(&peer).expect("a neighbour");
-        if self.done.is_none() || n.acked < last {
+        if !self.course.is_done() || n.acked < last {
             return Ok(());
         }
         if !std::mem::replace(&mut n.confirmed, true) {
             let entry = Entry::Confirmed { round: last, neighbour: peer };
-            self.store.note(self.study, entry, self.agent.checkpoint())?;
+            self.releases.note(entry, self.agent.checkpoint())?;
         }
         if !n.said_goodbye {
-            let head = *self.store.head();
+            let head = self.releases.head();
             let said = self.send(peer, Frame::Farewell { head }.encode());
             self.neighbours.entry(peer).and_modify(|n| n.said_goodbye = said);
         }
@@ -446,7 +467,7 @@ impl Node {
         if let Some((_, outgoing)) = n.outgoing.take() {
             drop(outgoing.try_send(Frame::Refused(reason.to_owned()).encode()));
         }
-        n.refused = Some(reason.to_owned());
+        n.refused = Some(harmless(reason));
         n.lost.get_or_insert_with(Instant::now);
     }
 
@@ -482,10 +503,11 @@ impl Node {
         if self.agent.joined().iter().any(|&(j, first)| j == peer && round < first) {
             return;
         }
-        if !self.released_before && self.neighbours.get(&peer).is_none_or(|n| !n.has_spoken) {
+        if !self.releases.began_before() && self.neighbours.get(&peer).is_none_or(|n| !n.has_spoken)
+        {
             return;
         }
-        let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
+        let all = self.releases.of(round);
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         #[cfg(test)]
         if let Some(actor) = self.actor.clone() {
@@ -497,25 +519,24 @@ impl Node {
 
     /// Sends bytes of an exchange after this site's signature under them.
     fn send_signed(&mut self, peer: u32, round: u32, bytes: Bytes) {
-        if self.neighbours.get(&peer).is_none_or(|n| n.outgoing.is_none()) {
+        if self.neighbours.get(&peer).is_none_or(|n| !n.is_linked()) {
             return;
         }
         // In order: what waits for its signature comes first.
-        if self.unsigned.waiting.range((peer, 0)..(peer, round)).next().is_some() {
-            self.unsigned.waiting.insert((peer, round));
+        if self.signing.waits_behind(peer, round) {
             return;
         }
         let signature = match self.signature(peer, round, &bytes) {
             Ok(signature) => signature,
             Err(reason) => return self.cannot_sign(peer, round, &reason.to_string()),
         };
-        self.unsigned.waiting.remove(&(peer, round));
+        self.signing.signed(peer, round);
         self.send(peer, Frame::ReleaseSignature { round, signature }.encode());
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
             if n.sent >= round {
-                self.progress.set(|p| p.resends += 1);
+                self.reporter.progress.set(|p| p.resends += 1);
             }
             n.sent = n.sent.max(round);
         }
@@ -529,8 +550,8 @@ impl Node {
         bytes: &[u8],
     ) -> Result<ReleaseSignature, SignError> {
         let blake3 = release_hash(bytes);
-        if let Some((_, signature)) = self.signatures.iter().find(|(known, _)| *known == blake3) {
-            return Ok(signature.clone());
+        if let Some(signature) = self.signing.known(&blake3) {
+            return Ok(signature);
         }
         #[cfg(test)]
         if self.actor.as_ref().is_some_and(|actor| !actor.signs()) {
@@ -540,47 +561,25 @@ impl Node {
         let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
         let said = ReleaseStatement { study: self.shared.folder.study, from, to, round, blake3 };
-        let signature = self.release_signer.sign(&said.bytes())?;
-        // A signer that works now and then is asked again soon; only one that never does, ever
-        // less often.
-        if let Some(next) = &mut self.unsigned.next {
-            *next = (*next).min(Instant::now() + SIGN_AGAIN.0);
-            self.unsigned.pause = Duration::ZERO;
-        }
-        self.signatures.push_back((blake3, signature.clone()));
-        while self.signatures.len() > 2 * self.neighbours.len().max(1) {
-            self.signatures.pop_front();
-        }
-        Ok(signature)
+        self.signing.sign(&said, 2 * self.neighbours.len().max(1))
     }
 
     /// Keeps what waits for a signature, and says so: it is asked for again, ever less often, until
     /// the signer is mended.
     fn cannot_sign(&mut self, peer: u32, round: u32, reason: &str) {
-        self.unsigned.waiting.insert((peer, round));
-        if self.unsigned.next.is_some_and(|next| next > Instant::now()) {
-            return;
-        }
-        let pause = (2 * self.unsigned.pause).clamp(SIGN_AGAIN.0, SIGN_AGAIN.1);
-        self.unsigned.since.get_or_insert_with(Instant::now);
-        (self.unsigned.next, self.unsigned.pause) = (Some(Instant::now() + pause), pause);
-        reason.clone_into(&mut self.unsigned.reason);
+        let Some(pause) = self.signing.failed(peer, round, reason) else { return };
         let line = json!({ "round": self.agent.begun_in(round), "reason": reason, "again_in_seconds": pause.as_secs_f64() });
         self.audit("signer-failed", line);
     }
 
     /// Asks again for the signatures that are missing, when it is time.
     pub(super) fn sign_again(&mut self) {
-        if self.unsigned.next.is_none_or(|next| next > Instant::now()) {
-            return;
-        }
-        for (peer, round) in std::mem::take(&mut self.unsigned.waiting) {
+        let Some(due) = self.signing.due() else { return };
+        for (peer, round) in due {
             self.send_release(peer, round);
         }
-        if self.unsigned.waiting.is_empty() {
-            let seconds = self.unsigned.since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-            self.unsigned = Unsigned::default();
-            self.audit("signer-mended", json!({ "seconds": seconds }));
+        if let Some(failed) = self.signing.mended() {
+            self.audit("signer-mended", json!({ "seconds": failed.as_secs_f64() }));
         }
     }
 
@@ -589,17 +588,17 @@ impl Node {
     pub(super) fn tell_those_who_wait(&mut self) {
         // One that is done is waited for under masks alone: whoever is still in the last round may
         // have to begin it again without somebody.
-        let done = self.done.is_some();
-        if (done && !self.agent.is_masked()) || self.sign_of_life.elapsed() < SIGN_OF_LIFE {
+        let done = self.course.is_done();
+        if (done && !self.agent.is_masked()) || self.course.sign_of_life.elapsed() < SIGN_OF_LIFE {
             return;
         }
-        self.sign_of_life = Instant::now();
+        self.course.sign_of_life = Instant::now();
         if !done && self.agent.awaited().is_empty() && self.agreed.waits.is_none() {
             return;
         }
         let round = if done { self.agent.mark() } else { self.shared.have.load(Ordering::Acquire) };
         let ack = Frame::Ack { round }.encode();
-        let waits = |n: &Neighbour| n.outgoing.is_some() && !(done && n.bye);
+        let waits = |n: &Neighbour| n.is_linked() && !(done && n.bye);
         let linked: Vec<u32> =
             self.neighbours.iter().filter(|(_, n)| waits(n)).map(|(&j, _)| j).collect();
         for peer in linked {
@@ -611,14 +610,49 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::graph_digest;
+    use crate::folder::{Folder, graph_digest};
     use crate::frame::{self, Hello, VERSION};
     use crate::link::tests_api::dial;
     use crate::node::tests::{experiment, two};
     use crate::node::{Options, run};
+    use crate::release_signature::ReleaseSigner;
     use consenso_engine::random::Seed;
     use consenso_engine::simulate::{Faults, over_messages};
     use tokio::runtime::Builder;
+
+    /// Without a signature there is no release, and no earlier version to say that it had none. What
+    /// was signed for another exchange or study is no better.
+    async fn unsigned_releases_are_refused(
+        b: &Folder,
+        hello: &Bytes,
+        signer: &ReleaseSigner,
+        statement: ReleaseStatement,
+    ) {
+        let bare = vec![frame::release(1, 1, &[0.0; 3])];
+        let under = |said: ReleaseStatement| {
+            let signature = signer.sign(&said.bytes()).unwrap();
+            vec![Frame::ReleaseSignature { round: 1, signature }.encode(), bare[0].clone()]
+        };
+        let blake3 = release_hash(&bare[0]);
+        let of_round_2 = under(ReleaseStatement { round: 2, blake3, ..statement });
+        let of_another_study =
+            under(ReleaseStatement { study: [7; 32], round: 1, blake3, ..statement });
+        let mut earlier = hello.to_vec();
+        earlier[1] = 1;
+        let not_its_own = "its signature under exchange 1 is not its own";
+        for (hello, frames, reason) in [
+            (hello.to_vec(), &bare, "a release without its signature"),
+            (hello.to_vec(), &of_round_2, not_its_own),
+            (hello.to_vec(), &of_another_study, not_its_own),
+            (hello.to_vec(), &vec![Frame::Lost.encode(); 2], OUT_OF_PLACE),
+            (earlier, &bare, "protocol version 1, and this study needs version 3"),
+        ] {
+            let calling = dial(b, 0, &hello, frames);
+            let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
+            let said = said.expect("in time");
+            assert!(said.contains(reason), "{reason}: {said}");
+        }
+    }
 
     /// What an authenticated neighbour may send and must not reach the algorithm; then the honest
     /// one comes.
@@ -643,6 +677,9 @@ mod tests {
             })
             .encode()
         };
+        let signer = ReleaseSigner::new(&Identity::read(&b.path).unwrap()).unwrap();
+        let statement =
+            ReleaseStatement { study: b.study, from: 1, to: None, round: 0, blake3: [0; 32] };
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
             (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
@@ -660,14 +697,16 @@ mod tests {
             (Frame::EdgeSame { proof: [9; 32] }.encode(), OUT_OF_PLACE),
         ] {
             runtime.block_on(async {
-                // Whose signature it is comes later; that there is one comes first.
                 let round = match Frame::decode(&bytes) {
                     Ok(Frame::Release { round, .. }) => Some(round),
                     _ => None,
                 };
-                let signature = ReleaseSignature { scheme: 0x0807, bytes: vec![0; 64].into() };
-                let signed =
-                    round.map(|round| Frame::ReleaseSignature { round, signature }.encode());
+                let signed = round.map(|round| {
+                    let said =
+                        ReleaseStatement { blake3: release_hash(&bytes), round, ..statement };
+                    let signature = signer.sign(&said.bytes()).unwrap();
+                    Frame::ReleaseSignature { round, signature }.encode()
+                });
                 let all: Vec<Bytes> = signed.into_iter().chain([bytes]).collect();
                 let greeting = hello(0);
                 let calling = dial(&b, 0, &greeting, &all);
@@ -676,21 +715,7 @@ mod tests {
                 assert!(said.contains(reason), "{reason}: {said}");
             });
         }
-        // Without a signature there is no release, and no earlier version to say that it had none.
-        runtime.block_on(async {
-            let bare = [frame::release(1, 1, &[0.0; 3])];
-            let mut earlier = hello(0).to_vec();
-            earlier[1] = 1;
-            for (hello, reason) in [
-                (hello(0).to_vec(), "a release without its signature"),
-                (earlier, "protocol version 1, and this study needs version 3"),
-            ] {
-                let calling = dial(&b, 0, &hello, &bare);
-                let said = tokio::time::timeout(Duration::from_secs(30), calling).await;
-                let said = said.expect("in time");
-                assert!(said.contains(reason), "{reason}: {said}");
-            }
-        });
+        runtime.block_on(unsigned_releases_are_refused(&b, &hello(0), &signer, statement));
         drop(run(&b, &hers, &Options::default()).unwrap());
         let outcome = node.join().unwrap().unwrap();
         let agents = (0..2).map(|i| hers.site(i).unwrap().agent).collect();

@@ -5,42 +5,54 @@
 //! neighbour, over whatever links there are, the same bytes again after every reconnect, until each
 //! neighbour has shown that it has them durably too.
 //!
-//! Here is the round, its end, and what is told of it. `start` is what comes before the first link,
-//! `links` what passes over them, `peer_failures` who is away, lies or has an old copy, and `agreed`
-//! what the sites change while they run.
+//! Here is the round and its end. A node is made of parts with one job each: `releases` is what
+//! left and is durable, `signing` the signatures under it, `neighbour` what is known of one,
+//! `evidence` what neighbours sent and can be held to, `agreed` what the sites change while they
+//! run, `course` where the run stands, `reporter` what is told of it. `start` is what comes before
+//! the first link, `links` what passes over them, `peer_failures` who is away, lies or has an old
+//! copy, `origins` whose the vectors are that others pass on.
 
 mod agreed;
+mod course;
+mod evidence;
 mod links;
+mod neighbour;
 mod origins;
 mod peer_failures;
+mod releases;
+mod reporter;
+mod signing;
 mod start;
 #[cfg(test)]
 mod tests;
 
 use self::agreed::Agreed;
+use self::course::Course;
+use self::evidence::Evidence;
+use self::neighbour::Neighbour;
+use self::releases::{Committed, Releases};
+use self::reporter::Reporter;
+use self::signing::Signing;
 pub(crate) use self::start::Prepared;
 pub use crate::admission::{about_to_fix, opening, renew_witness};
 use crate::audit_log::StderrEcho;
 use crate::driven::{Driven, Wanted};
 use crate::edges::{self, Edges};
-use crate::equivocation::{Received, Watch};
+use crate::equivocation::Received;
 pub use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
-use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
+use crate::frame::{Digest, Frame, Hex, sha256};
 use crate::link::{LinkEvent, Links, Shared};
-use crate::progress::{Link, Watched};
-use crate::release_cache::ReleaseCache;
-use crate::release_signature::{ReleaseSignature, ReleaseSigner, ReleaseStatement};
-use crate::spending::{self, ChargeRow, Spending};
-use crate::store::{Entry, MixedRounds, Store};
-use crate::surroundings::Surroundings;
+use crate::progress::Watched;
+use crate::release_signature::ReleaseSignature;
+use crate::store::{Entry, MixedRounds};
 use crate::wire::Tcp;
 use bytes::Bytes;
 use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::gate::{Charge, StopReason};
 use consenso_ledger::Edited;
 use serde_json::json;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -97,15 +109,6 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// A draft that takes longer than this is made while another thread keeps the links alive.
 const SLOW: Duration = Duration::from_millis(5);
-
-/// How often the state is told to whoever watches.
-const NEWS: Duration = Duration::from_millis(20);
-
-/// Exchanges of a neighbour that are remembered by number: more than it can be ahead or behind.
-const TAKEN: usize = 32;
-
-/// How often certificate, pins and disk are looked at.
-const AROUND: Duration = Duration::from_secs(5);
 
 /// Runs the site to its end, or until it is told to stop.
 ///
@@ -193,164 +196,32 @@ pub fn is_running(folder: &std::path::Path) -> bool {
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
-/// What the node knows of a neighbour.
-#[derive(Debug)]
-struct Neighbour {
-    name: String,
-    outgoing: Option<(u64, mpsc::Sender<Bytes>)>,
-    /// It has our releases up to here, durably.
-    acked: u32,
-    heard: u32,
-    /// Exchanges of its that were taken of late, in whatever order they came.
-    taken: std::collections::BTreeSet<u32>,
-    /// Exchanges up to here are no news.
-    known: u32,
-    /// The last round that was put on a link to it: sending it again is a resend.
-    sent: u32,
-    /// Since when there has been no link to it.
-    lost: Option<Instant>,
-    /// Since when it has said that it has more than was released here, and how much.
-    ahead: Option<(Instant, u32)>,
-    /// It said that it has more than was released here, and nothing proves it wrong: how much.
-    suspected: Option<u32>,
-    /// When something was last heard of it on a link.
-    spoke: Instant,
-    /// Whether it has said something on this link.
-    has_spoken: bool,
-    /// It sent something wrong and nothing right since: what.
-    refused: Option<String>,
-    /// Its signature under the release that follows.
-    signature: Option<(u32, ReleaseSignature)>,
-    /// The newest of its releases that was taken, as it signed it.
-    last: Option<(u32, Digest, ReleaseSignature)>,
-    /// It told different neighbours different things, which is proved: nothing is taken from it any
-    /// more.
-    banned: Option<String>,
-    /// The largest number it sent, and in which exchange.
-    largest: (f64, u32),
-    ever_up: bool,
-    /// The hash of the model that it ended with, where all must have the same.
-    model: Option<Digest>,
-    /// The ledger says that it has everything.
-    confirmed: bool,
-    /// It was told goodbye on this link. Once is enough: two sites that wait for a third would
-    /// answer each other's goodbyes for as long as they wait.
-    said_goodbye: bool,
-    bye: bool,
-}
-
-impl Neighbour {
-    /// The run goes on without it: nothing is sent to it, and nobody waits for it.
-    fn leave(&mut self) {
-        (self.outgoing, self.bye, self.acked) = (None, true, u32::MAX);
-    }
-
-    /// Takes note of an exchange that it sent; whether it is the first time. Whoever sends its next
-    /// release before its last one is watched in both.
-    fn is_news(&mut self, round: u32) -> bool {
-        if round <= self.known || !self.taken.insert(round) {
-            return false;
-        }
-        self.heard = self.heard.max(round);
-        if self.taken.len() > TAKEN
-            && let Some(oldest) = self.taken.pop_first()
-        {
-            self.known = oldest;
-        }
-        true
-    }
-
-    /// One of whom exchanges up to `heard` are known.
-    fn new(name: &str, heard: u32) -> Self {
-        Self {
-            name: name.to_owned(),
-            outgoing: None,
-            acked: 0,
-            heard,
-            known: heard,
-            taken: Default::default(),
-            sent: 0,
-            lost: Some(Instant::now()),
-            ahead: None,
-            suspected: None,
-            spoke: Instant::now(),
-            has_spoken: false,
-            refused: None,
-            largest: (0.0, 0),
-            signature: None,
-            last: None,
-            banned: None,
-            ever_up: false,
-            model: None,
-            confirmed: false,
-            said_goodbye: false,
-            bye: false,
-        }
-    }
-}
-
 /// What goes into the audit log once the round is on its way.
 enum Line {
-    Received { peer: u32, round: u32, bytes: Bytes, signature: Option<ReleaseSignature> },
-    Released { round: u32, blake3: Digest, charge: ChargeRow, ledger: Digest },
+    Received { peer: u32, round: u32, blake3: Digest, signature: ReleaseSignature },
+    Released { round: u32, release: Committed },
 }
 
+/// One agent, and all that is around it.
 pub(crate) struct Node {
-    /// What waits for a signature.
-    unsigned: links::Unsigned,
     pub(crate) shared: Arc<Shared>,
     links: Links,
     events: mpsc::Receiver<LinkEvent>,
-    store: Store,
-    study: i64,
     agent: Driven,
     plan: SitePlan,
-    spending: Spending,
-    weights: BTreeMap<u32, f64>,
+    releases: Releases,
+    signing: Signing,
     neighbours: BTreeMap<u32, Neighbour>,
-    /// What neighbours that are neighbours of each other were sent.
-    watch: Watch,
-    /// Keys of sites whose vectors others pass on.
-    trusted: origins::TrustedKeys,
-    release_signer: ReleaseSigner,
-    /// Signatures of the last releases.
-    signatures: VecDeque<(Digest, ReleaseSignature)>,
-    /// Neighbours to be refused once the round is on its way, and why.
-    accused: Vec<(u32, String)>,
-    /// The last round whose releases were compared with neighbours.
-    compared: u32,
-    /// The last releases: (round, bytes).
-    recent: VecDeque<(u32, Bytes)>,
-    /// The last releases of neighbours, should one of them lose its disk.
-    held: Option<ReleaseCache>,
+    evidence: Evidence,
     /// Secrets shared with neighbours, in a study that has such noise and until it is over.
     edges: Option<Edges>,
     agreed: Agreed,
-    /// Sites that the ledger says the run goes on without.
-    told_without: std::collections::BTreeSet<u32>,
+    course: Course,
+    reporter: Reporter,
+    /// What the audit log gets once the round is on its way.
+    log: Vec<Line>,
     #[cfg(test)]
     actor: Option<Arc<dyn crate::lying_peers::Actor>>,
-    progress: Watched,
-    asked: Arc<std::sync::atomic::AtomicBool>,
-    stop: Option<Instant>,
-    complete: Option<Instant>,
-    done: Option<(Instant, StopReason)>,
-    settled: bool,
-    log: Vec<Line>,
-    /// How long the last draft took.
-    drafted: Duration,
-    /// When the last release went out.
-    released_at: Instant,
-    /// When those who wait for this site were last told that it waits too.
-    sign_of_life: Instant,
-    /// Releases since it last had nothing to do.
-    moves: u32,
-    reported: Option<Instant>,
-    around: (Instant, Surroundings),
-    /// Whether the ledger had a release of this study when the process started.
-    released_before: bool,
-    /// What was last said of this site's own certificate.
-    certificate: Option<&'static str>,
 }
 
 impl Node {
@@ -377,7 +248,7 @@ impl Node {
 
     async fn go_on(&mut self) -> Result<Outcome, NodeError> {
         if self.agent.model().is_some() {
-            self.done = Some((Instant::now(), StopReason::Finished));
+            self.course.finish(StopReason::Finished);
         }
         self.mind_the_certificate();
         loop {
@@ -387,22 +258,17 @@ impl Node {
                 // What was sent leaves before the next is thought of: a neighbour waits for it.
                 tokio::task::yield_now().await;
             }
-            self.moves = if moved { self.moves + 1 } else { 0 };
+            let look = self.course.moved(moved);
             // The log can wait for a round, not for more.
             if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
                 self.write_log();
                 self.compare();
-                self.store.log_is_whole(&self.shared.audit)?;
+                self.releases.log_is_whole(&self.shared.audit)?;
             }
-            if self.reported.is_none_or(|before| before.elapsed() >= NEWS) {
+            if self.reporter.is_due() {
                 self.report();
             }
-            if self.asked.load(Ordering::Relaxed) {
-                self.stop.get_or_insert_with(Instant::now);
-            }
-            // Between two messages of a round there is nothing to end; but whoever never waits must
-            // look, too.
-            let look = !moved || self.moves.is_multiple_of(16);
+            self.course.look_for_a_stop();
             if let Some(outcome) = if look { self.ended()? } else { None } {
                 self.shared.audit.sum_up();
                 self.audit("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
@@ -450,17 +316,16 @@ impl Node {
     fn draft(&mut self) -> Result<Option<Wanted>, NodeError> {
         let began = std::time::Instant::now();
         let elsewhere = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let wanted = if self.drafted >= SLOW && elsewhere {
+        let wanted = if self.course.drafts_are_slow() && elsewhere {
             tokio::task::block_in_place(|| self.agent.poll())
         } else {
             self.agent.poll()
         };
         let took = began.elapsed();
         if matches!(wanted, Ok(Some(Wanted::Commit { .. }))) {
-            // Sums of shares take no time, and the shares after them do.
-            self.drafted = took.max(self.drafted / 2);
+            self.course.drafted(took);
         }
-        self.progress.set(|p| p.drafting += took.as_secs_f64());
+        self.reporter.progress.set(|p| p.drafting += took.as_secs_f64());
         wanted.map_err(|error| match error.is_about_others() {
             true => NodeError::Shares(error.to_string()),
             false => NodeError::Experiment(error.to_string()),
@@ -470,35 +335,22 @@ impl Node {
     /// Makes the release that was just drawn durable, then sends it. The log comes last: charges
     /// rest on the ledger, not on it.
     fn release(&mut self, round: u32, bytes: Bytes, charge: &Charge) -> Result<(), NodeError> {
-        let charge = spending::row(charge);
-        self.spending.add(&charge);
         let began = std::time::Instant::now();
         let mixed = MixedRounds { ages: self.agent.ages(), oldest: self.agent.staleness() };
-        let blake3 = self.store.release(
-            self.study,
-            round,
-            &bytes,
-            charge.clone(),
-            mixed,
-            self.agent.checkpoint(),
-        )?;
+        let release = self.releases.commit(round, bytes, charge, mixed, self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
         self.shared.have.store(self.agent.surely_had(round - 1), Ordering::Release);
-        (self.released_at, self.sign_of_life) = (Instant::now(), Instant::now());
-        self.recent.push_back((round, bytes));
-        while self.recent.len() > 2 + self.agent.staleness() as usize {
-            self.recent.pop_front();
-        }
+        self.course.released();
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
         for peer in all {
             self.send_release(peer, round);
         }
-        self.progress.set(|p| {
+        self.reporter.progress.set(|p| {
             p.commit_ms = 1e3 * committed;
             p.committing += committed;
             p.remember(self.agent.rounds_in(round - 1).0, || self.agent.convergence());
         });
-        self.log.push(Line::Released { round, blake3, charge, ledger: *self.store.head() });
+        self.log.push(Line::Released { round, release });
         Ok(())
     }
 
@@ -513,34 +365,21 @@ impl Node {
         let hex = |digest: &Digest| Hex(digest).to_string();
         for line in std::mem::take(&mut self.log) {
             let (event, exchange, mut fields) = match line {
-                Line::Received { peer, round, bytes, signature } => {
-                    let blake3 = release_hash(&bytes);
-                    let mut fields =
-                        json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
-                    if let Some(signature) = signature {
-                        fields["scheme"] = signature.scheme.into();
-                        fields["signature"] = Hex(&signature.bytes).to_string().into();
-                        let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
-                        let study = self.shared.folder.study;
-                        let said = ReleaseStatement { study, from: peer, to, round, blake3 };
-                        let key = self.shared.key_of(peer);
-                        if !key.is_some_and(|key| said.is_signed_by(&key, &signature)) {
-                            self.accused.push((
-                                peer,
-                                format!("its signature under exchange {round} is not its own"),
-                            ));
-                        } else if let Some(n) = self.neighbours.get_mut(&peer)
-                            && n.last.as_ref().is_none_or(|last| last.0 <= round)
-                        {
-                            n.last = Some((round, blake3, signature.clone()));
-                        }
-                        if !self.agent.is_addressed() {
-                            self.watch.received(peer, round, Received { blake3, signature });
-                        }
+                Line::Received { peer, round, blake3, signature } => {
+                    let fields = json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3),
+                        "scheme": signature.scheme, "signature": Hex(&signature.bytes).to_string() });
+                    if let Some(n) = self.neighbours.get_mut(&peer)
+                        && n.last.as_ref().is_none_or(|last| last.0 <= round)
+                    {
+                        n.last = Some((round, blake3, signature.clone()));
+                    }
+                    if !self.agent.is_addressed() {
+                        let received = Received { blake3, signature };
+                        self.evidence.watch.received(peer, round, received);
                     }
                     ("received", round, fields)
                 }
-                Line::Released { round, blake3, charge, ledger } => (
+                Line::Released { round, release: Committed { blake3, charge, ledger } } => (
                     "released",
                     round,
                     json!({ "blake3": hex(&blake3), "charge": charge, "ledger": hex(&ledger) }),
@@ -563,11 +402,11 @@ impl Node {
         let model = Hex(&sha256(&[&model])).to_string();
         let entry =
             Entry::Done { round: complete, reason: format!("{reason:?}"), model: model.clone() };
-        self.store.note(self.study, entry, self.agent.checkpoint())?;
+        self.releases.note(entry, self.agent.checkpoint())?;
         if let Some(edges) = self.edges.take() {
             let folder = &self.shared.folder;
             let what = edges.path().display().to_string();
-            edges::destroy(&folder.path, self.study)
+            edges::destroy(&folder.path, self.releases.study())
                 .map_err(|cause| NodeError::System { what, cause })?;
         }
         self.shared.have.store(complete, Ordering::Release);
@@ -577,12 +416,12 @@ impl Node {
             "done",
             json!({ "round": rounds, "reason": reason, "model_sha256": model, "without": without }),
         );
-        let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        self.progress.set(|p| {
+        let elapsed = self.course.seconds();
+        self.reporter.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
             p.remember(rounds.0, || self.agent.convergence());
         });
-        self.done = Some((Instant::now(), reason));
+        self.course.finish(reason);
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
         let mark = self.agent.mark();
         for peer in all {
@@ -621,7 +460,7 @@ impl Node {
 
     /// How long to wait for the next event at most.
     fn patience(&self) -> Duration {
-        if self.done.is_some() || self.stop.is_some() {
+        if self.course.is_done() || self.course.stop.is_some() {
             Duration::from_millis(20)
         } else {
             Duration::from_millis(200)
@@ -632,11 +471,11 @@ impl Node {
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
         self.doubt_who_is_ahead(BLINK);
         let last = self.agent.last();
-        if let Some((since, reason)) = self.done {
+        if let Some((since, reason)) = self.course.done {
             return self.can_leave(since, reason, last);
         }
         let round = self.agent.exchanges();
-        if let Some(since) = self.stop {
+        if let Some(since) = self.course.stop {
             // A round ends when its exchange is complete and the next release is on disk and on its
             // way.
             let mid_round = self.neighbours.values().any(|n| n.heard > round);
@@ -677,25 +516,25 @@ impl Node {
         let waits = !unconfirmed.is_empty() || quiet < LINGER;
         // A lie in the last exchange is found as any other, if nobody leaves before both have
         // compared it.
-        let linked = |peer: &u32| self.neighbours.get(peer).is_some_and(|n| n.outgoing.is_some());
+        let linked = |peer: &u32| self.neighbours.get(peer).is_some_and(Neighbour::is_linked);
         let own = self.model_digest();
-        let untold = |n: &Neighbour| own.is_some() && n.model.is_none() && n.outgoing.is_some();
+        let untold = |n: &Neighbour| own.is_some() && n.model.is_none() && n.is_linked();
         let compares = since.elapsed() < LINGER
             && (self.neighbours.values().any(untold)
                 || (!self.agent.is_addressed()
-                    && self.watch.uncompared(self.agent.exchanges()).iter().any(linked)));
+                    && self.evidence.watch.uncompared(self.agent.exchanges()).iter().any(linked)));
         let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
         // Who is here and not done may first have to find out who is gone, and then needs to be
         // told what the last round revealed.
-        let needed = open.iter().any(|n| n.acked < last && n.outgoing.is_some())
+        let needed = open.iter().any(|n| n.acked < last && n.is_linked())
             && since.elapsed() < deadline.saturating_mul(self.agent.patience());
         let unsettled = !open.is_empty() && waits && (since.elapsed() < deadline || needed);
-        if self.stop.is_none() && (unsettled || compares) {
+        if self.course.stop.is_none() && (unsettled || compares) {
             return Ok(None);
         }
-        if unconfirmed.is_empty() && !self.settled {
-            self.settled = true;
-            self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
+        if unconfirmed.is_empty() && !self.course.settled {
+            self.course.settled = true;
+            self.releases.note(Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let other = |n: &&Neighbour| n.model.is_some() && n.model != own;
         if let Some(n) = self.neighbours.values().find(other).filter(|_| own.is_some()) {
@@ -729,71 +568,5 @@ impl Node {
         let peers = &self.shared.folder.peers;
         let known = self.neighbours.get(&site).map(|n| n.name.clone());
         known.or_else(|| peers.get(site as usize).map(|p| p.name.clone())).unwrap_or_default()
-    }
-
-    fn report(&mut self) {
-        self.reported = Some(Instant::now());
-        if self.around.0.elapsed() >= AROUND {
-            self.around = (Instant::now(), self.around.1.again(&self.shared.folder.path));
-            self.mind_the_pins();
-            self.mind_the_certificate();
-        }
-        let around = self.around.1;
-        let site = &self.shared.folder.site;
-        let without: Vec<u32> = self.agent.away().into_iter().map(|a| a.0).collect();
-        let mut links: Vec<(u32, Link)> = self
-            .neighbours
-            .iter()
-            .map(|(&j, n)| {
-                let (name, up) = (n.name.clone(), n.outgoing.is_some());
-                (
-                    j,
-                    Link {
-                        name,
-                        up,
-                        heard: self.agent.begun_in(n.heard).0,
-                        without: without.contains(&j),
-                    },
-                )
-            })
-            .collect();
-        links.sort_by_key(|l| l.0);
-        let claim = self.plan.claim.as_ref();
-        let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        let refusals = self.shared.audit.refusals();
-        let awaited = if self.done.is_some() { Vec::new() } else { self.agent.awaited() };
-        let waiting = awaited
-            .iter()
-            .map(|j| &self.neighbours[j])
-            .map(|n| (n.name.clone(), n.lost.unwrap_or(n.spoke).elapsed().as_secs_f64()));
-        let signed = self.agreed.waits.iter().map(|(since, promised)| {
-            let what = format!("agreement {} ({})", promised.number, promised.change);
-            (what, since.elapsed().as_secs_f64())
-        });
-        let waiting: Vec<(String, f64)> = waiting.chain(signed).collect();
-        let since_round =
-            if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
-        let count =
-            |is: fn(&Neighbour) -> bool| self.neighbours.values().filter(|n| is(n)).count() as u32;
-        let equivocations = count(|n| n.banned.is_some());
-        let ahead = count(|n| n.suspected.is_some() || n.ahead.is_some());
-        let (agreements, awaits) = (self.agreed.held.len() as u32, self.agreed.waits.is_some());
-        self.progress.set(|p| {
-            (p.equivocations, p.ahead, p.absent) = (equivocations, ahead, without.len() as u32);
-            (p.agreements, p.awaits_agreement) = (agreements, awaits);
-            p.site.clone_from(&site.name);
-            p.round = self.agent.rounds_in(self.agent.exchanges()).0;
-            p.released = self.agent.begun_in(self.recent.back().map_or(0, |last| last.0)).0;
-            p.rounds = self.agent.rounds_in(self.agent.last()).0;
-            p.refusals = refusals;
-            (p.waiting, p.since_round, p.around) = (waiting, since_round, around);
-            p.convergence = self.agent.convergence();
-            p.budget = claim.map(|c| c.epsilon);
-            p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
-            p.neighbours = links.into_iter().map(|l| l.1).collect();
-            if !p.finished {
-                p.seconds = elapsed;
-            }
-        });
     }
 }

@@ -2,11 +2,12 @@
 //! and with nothing else, so that whoever passes one on can neither change it nor bring another.
 
 use super::Node;
+use super::links::SignedRelease;
 use crate::driven::origin_of;
 use crate::error::NodeError;
 use crate::folder::Peer;
 use crate::frame::{Frame, Hex, Origin, SignedReceipt, blake3, sha256};
-use crate::release_signature::{ReleaseSignature, ReleaseStatement};
+use crate::release_signature::ReleaseStatement;
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -17,8 +18,6 @@ pub(super) type TrustedKeys = BTreeMap<Bytes, u32>;
 /// Why vectors of a frame are not believed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unsigned {
-    #[error("its signature under exchange {0} is not its own")]
-    Own(u32),
     #[error("what it passes on in round {0} is no vector")]
     NoVector(u32),
     #[error(
@@ -37,22 +36,16 @@ impl Node {
         &mut self,
         peer: u32,
         frame: &Frame,
-        bytes: &Bytes,
-        signature: Option<ReleaseSignature>,
+        release: &SignedRelease,
     ) -> Result<Origins, Unsigned> {
         match frame {
-            Frame::Masked { exchange, .. } => {
-                // What may be passed on must be as good elsewhere as it is here.
+            Frame::Masked { .. } => {
+                let SignedRelease { bytes, signature, .. } = release;
                 let key = self.shared.key_of(peer).map(|key| Bytes::copy_from_slice(&key));
-                let (Some(key), Some(signature)) = (key, signature) else {
-                    return Err(Unsigned::Own(*exchange));
-                };
-                let origin = Origin { key, signature, frame: bytes.clone() };
-                if !self.is_signed((*exchange, peer), &origin) {
-                    return Err(Unsigned::Own(*exchange));
-                }
                 let of = origin_of(bytes).filter(|(_, whose)| *whose == peer);
-                Ok(of.map(|of| (of, origin)).into_iter().collect())
+                let origin =
+                    |key| Origin { key, signature: signature.clone(), frame: bytes.clone() };
+                Ok(of.zip(key.map(origin)).into_iter().collect())
             }
             Frame::Passed { origins, round, .. } => {
                 let mut all = Vec::with_capacity(origins.len());
@@ -85,7 +78,7 @@ impl Node {
 
     /// Whether a key has the pin of a site, in the list of now if not in that of the start.
     fn is_key_of(&mut self, site: u32, key: &Bytes) -> bool {
-        if self.trusted.get(key) == Some(&site) {
+        if self.evidence.trusted.get(key) == Some(&site) {
             return true;
         }
         let pin = sha256(&[key]);
@@ -97,7 +90,7 @@ impl Node {
         let now = || folder.peers_now().is_ok_and(|(peers, _)| listed(&peers));
         let known = (listed(&folder.peers) || now()) && folder.revoked(&pin).is_none();
         if known {
-            self.trusted.insert(key.clone(), site);
+            self.evidence.trusted.insert(key.clone(), site);
         }
         known
     }
@@ -121,7 +114,7 @@ impl Node {
         told: &[SignedReceipt],
     ) -> Option<TwoVectors> {
         let study = self.shared.folder.study;
-        told.iter().filter(|told| !self.watch.watches(peer, told.about)).find_map(|told| {
+        told.iter().filter(|told| !self.evidence.watch.watches(peer, told.about)).find_map(|told| {
             let of = (exchange, told.about);
             let known = self.agent.vouched(of)?;
             let here = receipt(of, known);
@@ -145,9 +138,8 @@ impl Node {
         };
         let line = json!({ "peer": name, "round": round, "exchange": exchange, "by": by, "here": proof(&here), "there": proof(&there) });
         self.audit("equivocation", line);
-        let linked = |(&peer, n): (&u32, &super::Neighbour)| {
-            (peer != site && n.outgoing.is_some()).then_some(peer)
-        };
+        let linked =
+            |(&peer, n): (&u32, &super::Neighbour)| (peer != site && n.is_linked()).then_some(peer);
         let others: Vec<u32> = self.neighbours.iter().filter_map(linked).collect();
         let told = Frame::Receipts { round: exchange, all: vec![here, there] }.encode();
         for other in others {

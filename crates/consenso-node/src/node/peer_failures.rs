@@ -16,9 +16,6 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Days before its end at which a site speaks of its certificate.
-const ENDS_SOON: f64 = 14.0;
-
 impl Node {
     pub(super) fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
         let site = &self.shared.folder.site;
@@ -43,7 +40,7 @@ impl Node {
         };
         // Signs of life are no releases: whoever waits for others is waited for as long as every
         // site may take to give up the next one on the way, and no longer.
-        let waited = self.released_at.elapsed();
+        let waited = self.course.released_at.elapsed();
         let stalled = waited > patience;
         let silent = |n: &Neighbour| if stalled { silent(n).max(waited) } else { silent(n) };
         let overdue = |n: &Neighbour| {
@@ -73,14 +70,13 @@ impl Node {
         if let Some((n, have)) =
             absent.iter().find_map(|j| self.neighbours[j].suspected.map(|have| (j, have)))
         {
-            let (peer, released) =
-                (self.neighbours[n].name.clone(), self.recent.back().map_or(0, |r| r.0));
+            let (peer, released) = (self.neighbours[n].name.clone(), self.releases.last());
             self.audit("away", json!({ "peers": names, "round": self.agent.rounds_in(round) }));
             return Err(NodeError::Forgot { peer, have, released });
         }
         // Those who wait for this site's signature are not to blame.
-        if let Some(since) = self.unsigned.since {
-            let (reason, seconds) = (self.unsigned.reason.clone(), since.elapsed().as_secs_f64());
+        if let Some((reason, since)) = self.signing.failing() {
+            let (reason, seconds) = (reason.to_owned(), since.as_secs_f64());
             return Err(NodeError::Signer { reason, seconds, round: self.agent.rounds_in(round) });
         }
         let left = match self.agent.taking_part() {
@@ -123,17 +119,16 @@ impl Node {
 
     /// Makes durable, and writes into the log, that the run goes on without a site.
     fn without_from(&mut self, site: u32, round: Round) -> Result<(), NodeError> {
-        let weight = self.weights.get(&site).copied().unwrap_or(0.0);
+        let weight = self.neighbours.get(&site).map_or(0.0, |n| n.weight);
         let entry = Entry::Absent { round: round.0, neighbour: site, weight };
-        self.store.note(self.study, entry, self.agent.checkpoint())?;
+        self.releases.note_without(site, entry, self.agent.checkpoint())?;
         if let Some(n) = self.neighbours.get_mut(&site) {
             n.leave();
         }
         if self.agent.is_masked() {
             // All go on without it, and nobody waits for what it sent to both.
-            self.watch.without(site);
+            self.evidence.watch.without(site);
         }
-        self.told_without.insert(site);
         let line = json!({ "peer": self.name_of(site), "round": round, "weight": weight });
         self.audit("without", line);
         Ok(())
@@ -145,7 +140,7 @@ impl Node {
             return Ok(());
         }
         let new: Vec<(u32, Round)> =
-            self.agent.away().into_iter().filter(|(j, _)| !self.told_without.contains(j)).collect();
+            self.agent.away().into_iter().filter(|a| !self.releases.are_without(a.0)).collect();
         new.into_iter().try_for_each(|(site, round)| self.without_from(site, round))
     }
 
@@ -155,7 +150,7 @@ impl Node {
     /// as the site waits for them nothing is. A ledger that its witness has counted is no old copy,
     /// so there it is a lie.
     pub(super) fn doubt_who_is_ahead(&mut self, patience: Duration) {
-        let released = self.recent.back().map_or(0, |r| r.0);
+        let released = self.releases.last();
         let overdue: Vec<(u32, u32)> = self
             .neighbours
             .iter()
@@ -167,7 +162,7 @@ impl Node {
             let reason = format!(
                 "it says that it has exchange {have} of this site, which has released {released}"
             );
-            let witnessed = self.store.is_witnessed();
+            let witnessed = self.releases.are_witnessed();
             if let Some(n) = self.neighbours.get_mut(&peer) {
                 n.ahead = None;
                 n.suspected = (!witnessed).then_some(have);
@@ -185,19 +180,16 @@ impl Node {
         blake3: Digest,
         signature: &ReleaseSignature,
     ) -> Result<(), NodeError> {
-        let released = self.recent.back().map_or(0, |r| r.0);
-        let known = |(known, bytes): &(u32, Bytes)| {
+        let released = self.releases.last();
+        let other = |bytes: &Bytes| {
             let part = self.agent.part(peer, bytes);
-            *known == round && part.is_some_and(|part| crate::frame::release_hash(&part) != blake3)
+            part.is_some_and(|part| crate::frame::release_hash(&part) != blake3)
         };
         // What was drawn here a second time must not go on, either.
         if round <= released {
-            let again = self.recent.iter().any(known);
+            let again = self.releases.of(round).is_some_and(other);
             // What a site that lost its disk says of rounds that it spares is no second draw.
-            let spared = |node: &Self| -> Result<u32, NodeError> {
-                Ok(crate::studies::spared_until(&node.store.headings()?, node.study))
-            };
-            if !again || round <= spared(self)? {
+            if !again || round <= self.releases.spared_until()? {
                 return Ok(());
             }
         }
@@ -219,11 +211,8 @@ impl Node {
     }
 
     /// Compares with neighbours what those that both have in common sent in the last complete
-    /// round, and refuses whoever was accused.
+    /// round.
     pub(super) fn compare(&mut self) {
-        for (peer, reason) in std::mem::take(&mut self.accused) {
-            self.refuse(peer, &reason);
-        }
         let stale = self.agent.staleness();
         // What is as old as a vector may be has come in from everybody; at the end all has.
         let complete = match self.agent.model() {
@@ -233,13 +222,13 @@ impl Node {
         if self.agent.is_addressed() {
             return;
         }
-        if complete > self.compared {
+        if complete > self.evidence.compared {
             self.tell_heard(complete, stale);
         }
         // What others say of a round that was complete here before counts as well: two sites that
         // finish at one time hear of each other afterwards.
-        for (peer, round) in self.watch.disagreements(complete) {
-            let all = self.watch.told(peer, round);
+        for (peer, round) in self.evidence.watch.disagreements(complete) {
+            let all = self.evidence.watch.told(peer, round);
             self.send(peer, Frame::Receipts { round, all }.encode());
         }
     }
@@ -249,15 +238,15 @@ impl Node {
         // Under masks one round that was told differently shifts every later one: none is passed
         // over that is remembered.
         let back = if self.agent.is_masked() { 2 } else { stale };
-        let first = (self.compared + 1).max(complete.saturating_sub(back));
-        self.compared = complete;
-        let speak = |n: &Neighbour| n.outgoing.is_some();
+        let first = (self.evidence.compared + 1).max(complete.saturating_sub(back));
+        self.evidence.compared = complete;
+        let speak = |n: &Neighbour| n.is_linked();
         let peers: Vec<u32> =
             self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
         for (peer, round) in
             peers.into_iter().flat_map(|peer| (first..=complete).map(move |r| (peer, r)))
         {
-            if let Some(summary) = self.watch.summary(peer, round) {
+            if let Some(summary) = self.evidence.watch.summary(peer, round) {
                 self.send(peer, Frame::Heard { round, summary }.encode());
             }
         }
@@ -272,7 +261,7 @@ impl Node {
                 ReleaseStatement { study, from: told.about, to: None, round, blake3: told.blake3 };
             shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.signature))
         };
-        let verdicts = self.watch.judge(peer, round, all, signed);
+        let verdicts = self.evidence.watch.judge(peer, round, all, signed);
         let by = self.neighbours[&peer].name.clone();
         for verdict in verdicts {
             match verdict {
@@ -288,8 +277,12 @@ impl Node {
                     );
                     n.banned = Some(reason.clone());
                     let theirs = all.iter().find(|told| told.about == liar);
-                    let mine =
-                        self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
+                    let mine = self
+                        .evidence
+                        .watch
+                        .told(peer, round)
+                        .into_iter()
+                        .find(|told| told.about == liar);
                     let proof = |told: Option<&SignedReceipt>| {
                         told.map(|t| {
                             json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.signature.scheme,
@@ -304,7 +297,7 @@ impl Node {
                     let others: Vec<u32> =
                         self.neighbours.keys().copied().filter(|j| *j != liar).collect();
                     for other in others {
-                        if self.neighbours[&other].outgoing.is_some() {
+                        if self.neighbours[&other].is_linked() {
                             self.send(
                                 other,
                                 Frame::Receipts { round, all: proof.clone() }.encode(),
@@ -325,29 +318,13 @@ impl Node {
         }
     }
 
-    /// Says once that this site's own certificate ends soon, or has ended: neighbours say no more
-    /// than that they do not believe it.
-    pub(super) fn mind_the_certificate(&mut self) {
-        let days = self.around.1.certificate_days;
-        let now = match days {
-            Some(days) if days <= 0.0 => Some("certificate-expired"),
-            Some(days) if days < ENDS_SOON => Some("certificate-ends"),
-            _ => None,
-        };
-        if let (Some(event), true) = (now, now != self.certificate) {
-            let help = "put a new certificate.pem in place; it is read for the next connection, without a restart";
-            self.audit(event, json!({ "days": days, "whose": "this site's own", "help": help }));
-        }
-        self.certificate = now;
-    }
-
     /// Ends links whose peer has a key that is not the one in `peers.toml` any more.
     pub(super) fn mind_the_pins(&mut self) {
         // Pins may have been replaced and keys revoked: each is looked at again.
-        self.trusted.clear();
+        self.evidence.trusted.clear();
         let Ok((peers, _)) = self.shared.folder.peers_now() else { return };
         let replaced = |(&peer, n): (&u32, &Neighbour)| {
-            let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
+            let key = self.shared.key_of(peer).filter(|_| n.is_linked())?;
             let shown = sha256(&[&key]);
             let listed = peers.get(peer as usize)?.pins().any(|pin| pin == Hex(&shown).to_string());
             let agreed =

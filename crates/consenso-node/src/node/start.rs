@@ -1,7 +1,13 @@
 //! Starting: everything is read, checked and reserved before the first link.
 
 use super::agreed::Agreed;
-use super::{Neighbour, Node, Options, SLOW};
+use super::course::Course;
+use super::evidence::Evidence;
+use super::neighbour::Neighbour;
+use super::releases::Releases;
+use super::reporter::Reporter;
+use super::signing::Signing;
+use super::{Node, Options};
 use crate::admission::{agrees, ledger, opening, repair, reserve, weights};
 use crate::agreement::keys_before;
 use crate::audit_log::AuditLog;
@@ -16,7 +22,6 @@ use crate::identity::Identity;
 use crate::link::{self, Shared};
 use crate::release_cache::ReleaseCache;
 use crate::release_signature::ReleaseSigner;
-use crate::spending::Spending;
 use crate::store::{Entry, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::Wire;
@@ -28,7 +33,6 @@ use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 /// A site that is ready to connect: everything was read and checked, and nothing has left.
 pub(crate) struct Prepared {
@@ -38,10 +42,8 @@ pub(crate) struct Prepared {
     study: i64,
     agent: Driven,
     plan: SitePlan,
-    spending: Spending,
     confirmed: Vec<u32>,
     settled: bool,
-    weights: BTreeMap<u32, f64>,
     watch: Watch,
     release_signer: ReleaseSigner,
     recent: VecDeque<(u32, Bytes)>,
@@ -117,7 +119,6 @@ impl Prepared {
         for gone in changes::gone(folder, &agreed.held).chain(former_neighbours) {
             changes::without(&mut agent, gone)?;
         }
-        let spending = store.spent(study.number);
         let (mut settled, mut confirmed) = (false, Vec::new());
         let headings = store.headings()?;
         for row in headings.iter().filter(|row| row.study == study.number) {
@@ -131,8 +132,6 @@ impl Prepared {
         let recent: VecDeque<(u32, Bytes)> =
             store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
         let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
-        let mut weights = weights(experiment.graph(), folder.me);
-        weights.extend(agreed.added(folder).map(|(neighbour, edge)| (neighbour, edge.weight)));
         let mut watch = Watch::new(experiment.graph(), folder.me, agent.staleness() as usize);
         for edge in changes::added(folder, experiment.graph(), &agreed.held) {
             watch.join(edge.ends.0, edge.ends.1);
@@ -141,7 +140,6 @@ impl Prepared {
         // Whoever left is refused by its name from the first call on.
         let folder = &Folder { agreements: agreed.held.clone(), ..folder.clone() };
         Ok(Self {
-            weights,
             watch,
             release_signer,
             recent,
@@ -153,7 +151,6 @@ impl Prepared {
             store,
             agent,
             plan,
-            spending,
             confirmed,
             settled,
         })
@@ -178,10 +175,8 @@ impl Prepared {
             study,
             agent,
             plan,
-            spending,
             confirmed: _,
             settled,
-            weights,
             watch,
             release_signer,
             recent,
@@ -206,46 +201,25 @@ impl Prepared {
             shared.folder.site.listen.as_deref().unwrap_or_default()
         );
         let links = link::start(Arc::clone(&shared)).await;
+        let without = agent.away().into_iter().map(|a| a.0).collect();
+        let releases = Releases::new(store, study, recent, without, agent.model().is_some());
         Ok(Node {
             links: links.map_err(system(listen))?,
             #[cfg(test)]
             actor: options.actor.clone(),
-            progress: options.progress.clone(),
-            asked: Arc::clone(&options.stop),
-            stop: None,
-            complete: None,
-            done: None,
-            log: Vec::new(),
-            drafted: SLOW,
-            released_at: Instant::now(),
-            sign_of_life: Instant::now(),
-            moves: 0,
-            reported: None,
-            around: (Instant::now(), around),
-            certificate: None,
-            released_before: !recent.is_empty() || agent.model().is_some(),
-            told_without: agent.away().into_iter().map(|a| a.0).collect(),
-            shared,
-            events,
-            store,
-            study,
-            agent,
-            plan,
-            spending,
-            settled,
-            weights,
-            watch,
-            trusted: Default::default(),
-            release_signer,
-            signatures: VecDeque::new(),
-            unsigned: Default::default(),
-            accused: Vec::new(),
-            compared: 0,
+            releases,
+            signing: Signing::new(release_signer),
             neighbours,
-            recent,
-            held,
+            evidence: Evidence::new(watch, held),
             edges,
             agreed,
+            course: Course::new(Arc::clone(&options.stop), settled),
+            reporter: Reporter::new(options.progress.clone(), around),
+            log: Vec::new(),
+            shared,
+            events,
+            agent,
+            plan,
         })
     }
 
@@ -281,6 +255,10 @@ impl Prepared {
     fn neighbours(&self) -> BTreeMap<u32, Neighbour> {
         let (settled, last) = (self.settled, self.agent.last());
         let mut all = neighbours(&self.folder, &self.agent);
+        let added = self.agreed.added(&self.folder).map(|(peer, edge)| (peer, edge.weight));
+        for (peer, weight) in weights(&self.agreed.graph, self.folder.me).into_iter().chain(added) {
+            all.entry(peer).and_modify(|n| n.weight = weight);
+        }
         for (_, n) in all.iter_mut().filter(|(peer, _)| settled || self.confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
@@ -344,7 +322,7 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .map(|j| {
             // What is complete was heard from all.
             let heard = agent.surely_had(agent.exchanges());
-            (j, Neighbour::new(&folder.peers[j as usize].name, heard))
+            (j, Neighbour::new(&folder.peers[j as usize].name, 0.0, heard))
         })
         .collect();
     let left = changes::gone(folder, &folder.agreements).filter(|gone| all.contains_key(gone));

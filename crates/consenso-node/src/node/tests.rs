@@ -112,13 +112,40 @@ fn fsync_time(root: &Path, bytes: usize) -> f64 {
     })
 }
 
-/// Whoever sent its next release first kept its last one out of logs and comparisons.
+/// How many rounds a second fifty sites make that are all neighbours of each other, as threads of
+/// one process, and what a message costs: `cargo xtask bench network` prints it.
 #[test]
-fn a_release_that_comes_after_the_next_one_is_news_once() {
-    let mut n = super::Neighbour::new("b", 4);
-    let news = [6, 5, 5, 4, 6, 7, 1].map(|round| n.is_news(round));
-    assert_eq!(news, [true, true, false, false, false, true, false]);
-    assert_eq!(n.heard, 7);
-    (8..100).for_each(|round| assert!(n.is_news(round) && !n.is_news(round)));
-    assert!(n.taken.len() <= super::TAKEN && !n.is_news(60) && !n.is_news(9));
+#[ignore = "a measurement: cargo xtask bench network"]
+fn rounds_of_complete_sites() {
+    let sites: usize = std::env::var("CONSENSO_SITES").map_or(50, |n| n.parse().unwrap());
+    let rounds: u32 = 20;
+    let algorithm = format!("kind = \"dgd\"\nrounds = {rounds}\ngossip = 0");
+    let text = crate::lying_peers::study(sites, "complete", &algorithm);
+    let mut net = crate::lying_peers::Consortium::new("complete", sites, &text);
+    net.folders.iter_mut().for_each(|folder| folder.site.deadline_seconds = 600.0);
+    let progress: Vec<Watched> = (0..sites).map(|_| Watched::default()).collect();
+    let began = processor_seconds();
+    std::thread::scope(|scope| {
+        for (folder, progress) in net.folders.iter().zip(&progress) {
+            let options = Options { progress: progress.clone(), ..Options::default() };
+            let experiment = net.experiment();
+            scope.spawn(move || run(folder, &experiment, &options).unwrap());
+        }
+    });
+    let seconds = progress.iter().map(|p| p.get().seconds).fold(0.0, f64::max);
+    let messages = f64::from(rounds) * (sites * (sites - 1)) as f64;
+    let line = format!(
+        "{{\"sites\":{sites},\"rounds_per_second\":{:.2},\"processor_us_per_message\":{:.1}}}\n",
+        f64::from(rounds) / seconds,
+        1e6 * (processor_seconds() - began) / messages,
+    );
+    std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).unwrap();
+}
+
+/// What this process has taken of all processors.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |parts| parts.1).split_whitespace();
+    // User and system time, in hundredths.
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
