@@ -70,9 +70,9 @@ pub(crate) fn summary(record: &Record, columns: Option<usize>) -> String {
     let mut out = heading(record);
     out.push('\n');
     let table = results(record);
-    let header: Vec<String> = table.header().map_or_else(Vec::new, |row| {
-        row.cell_iter().map(|cell| cell.content().to_string()).collect()
-    });
+    let header: Vec<String> = table
+        .header()
+        .map_or_else(Vec::new, |row| row.cell_iter().map(comfy_table::Cell::content).collect());
     out.push_str(&fitted(table, &header, &SPARED, columns));
     for algorithm in &record.algorithms {
         notes(&mut out, algorithm);
