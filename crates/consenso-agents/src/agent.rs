@@ -13,11 +13,11 @@ pub use exchange::{Agent, Core, Effect, Exchange};
 pub use vectors::Vectors;
 
 use crate::gate::{
-    Charge, DraftScratch, FixedPoint, Gate, GateState, Label, Masked, Release, Round, ShareError,
-    Shares, StopReason, Turn,
+    Charge, DraftScratch, FixedPoint, Gate, GateState, MaskLabel, Masked, Release, Round,
+    ShareError, Shares, StopReason, Turn,
 };
 use crate::problem::LocalObjective;
-use crate::protocol::{Common, MixRule, Protocol, View, Weights};
+use crate::protocol::{CommonSummary, MixRule, Protocol, View, Weights};
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct NeighbourView<'a> {
     /// Exchanges so far.
     pub round: u32,
     /// What all agents compute alike, if the driver did so already.
-    pub common: Option<&'a Common>,
+    pub common: Option<&'a CommonSummary>,
 }
 
 /// What an agent does in a round.
@@ -326,7 +326,7 @@ impl Player {
     pub(crate) fn mask<'a>(
         &mut self,
         neighbourhood: &NeighbourView<'_>,
-        label: &Label,
+        label: &MaskLabel,
         again: bool,
         draft: &mut DraftScratch,
         code: &FixedPoint,
@@ -416,20 +416,20 @@ impl Player {
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if
     /// none would: they lie outside the constraint set, which everybody moves its releases into,
-    /// beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm
+    /// beyond the [bound](Gate::release_bound) that all gates keep, or beyond what the [algorithm
     /// admits](crate::protocol::Assessed::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
         // A longer message has more in it than a model.
         if self.gate.shares_constraint() && values.len() == self.local.dim() {
-            let reach = self.gate.constraint().reach(values.len()).unwrap_or(1.0);
-            if !self.gate.constraint().contains(values, 1e-9 * (1.0 + reach)) {
+            let radius = self.gate.constraint().radius(values.len()).unwrap_or(1.0);
+            if !self.gate.constraint().contains(values, 1e-9 * (1.0 + radius)) {
                 return Some("it lies outside the constraint set".into());
             }
         }
-        if let Some(reach) = self.gate.reach()
-            && let Some(index) = values.iter().position(|x| x.abs() > reach)
+        if let Some(bound) = self.gate.release_bound()
+            && let Some(index) = values.iter().position(|x| x.abs() > bound)
         {
-            return Some(format!("the number at index {index} is beyond {reach:.4}"));
+            return Some(format!("the number at index {index} is beyond {bound:.4}"));
         }
         let (length, most) = self.protocol.admits(round, place)?;
         let norm = crate::kernel::norm(&values[..length.min(values.len())]);
@@ -716,7 +716,7 @@ pub enum AbsenceError {
 
 /// Why an agent cannot get another neighbour.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum JoinError {
+pub enum AddNeighbourError {
     /// It has this neighbour already, or would be its own.
     #[error("agent {agent} has agent {from} beside it already")]
     Known {

@@ -4,7 +4,7 @@
 use crate::{Failure, node, output};
 use anyhow::{Context as _, anyhow};
 use consenso_node::agreement::{self, Agreement};
-use consenso_node::changes::{self, Request};
+use consenso_node::changes::{self, ChangeRequest};
 use consenso_node::frame::Hex;
 use consenso_node::{Folder, NodeError, network};
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ fn failure(error: NodeError) -> Failure {
     if error.is_input() { Failure::Input(error.into()) } else { Failure::Run(error.into()) }
 }
 
-fn request(wanted: &Wanted) -> Result<Request, Failure> {
+fn request(wanted: &Wanted) -> Result<ChangeRequest, Failure> {
     let Wanted { what, certificate, address, was, from } = wanted;
     if from.is_some() && what.edge.is_none() {
         return Err(anyhow!(
@@ -169,11 +169,11 @@ fn request(wanted: &Wanted) -> Result<Request, Failure> {
         return Err(anyhow!("--certificate, --address and --was are for --replace").into());
     }
     if let Some(site) = &what.leave {
-        return Ok(Request::Leave(site.clone()));
+        return Ok(ChangeRequest::Leave(site.clone()));
     }
     if let (Some(site), Some(certificate)) = (&what.replace, certificate) {
         let (site, certificate) = (site.clone(), certificate.clone());
-        return Ok(Request::Replace {
+        return Ok(ChangeRequest::Replace {
             site,
             certificate,
             address: address.clone(),
@@ -182,12 +182,12 @@ fn request(wanted: &Wanted) -> Result<Request, Failure> {
     }
     if let Some(part) = &what.part {
         return match &part[..] {
-            [one, other] => Ok(Request::Part(one.clone(), other.clone())),
+            [one, other] => Ok(ChangeRequest::Part(one.clone(), other.clone())),
             _ => Err(anyhow!("--part names two sites, as in --part a,c").into()),
         };
     }
     match what.edge.as_deref() {
-        Some([one, other]) => Ok(Request::Edge(one.clone(), other.clone(), *from)),
+        Some([one, other]) => Ok(ChangeRequest::Edge(one.clone(), other.clone(), *from)),
         _ => Err(anyhow!("--edge names two sites, as in --edge a,c").into()),
     }
 }
@@ -345,8 +345,8 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
 fn all(args: &All, json: bool) -> Result<(), Failure> {
     let wanted = request(&args.wanted)?;
     let about = match &wanted {
-        Request::Leave(site) | Request::Replace { site, .. } => Some(site.clone()),
-        Request::Edge(..) | Request::Part(..) => None,
+        ChangeRequest::Leave(site) | ChangeRequest::Replace { site, .. } => Some(site.clone()),
+        ChangeRequest::Edge(..) | ChangeRequest::Part(..) => None,
     };
     let mut folders = Vec::new();
     for name in network::sites(&args.folder)? {

@@ -7,10 +7,10 @@ use consenso_engine::data::{Format, Schema, Table, TextEncoding, Unknown};
 use consenso_engine::experiment::{
     Asking, Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError,
 };
-use consenso_engine::simulate::{Alone, Ranks};
+use consenso_engine::simulate::{Ranks, SingleRank};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
-    Drafted, ExperimentText as Text, Outline, Store, draft_schema, expand, experiment, inputs,
+    Drafted, ExperimentText as Text, Outline, RowStore, draft_schema, expand, experiment, inputs,
     inputs_among, inputs_streamed, read_schema,
 };
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(crate) fn opened(
     entropy: Option<[u8; 32]>,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
-    opened_among(text, spec, entropy, &mut Alone, located)
+    opened_among(text, spec, entropy, &mut SingleRank, located)
 }
 
 /// Opens what one process among several needs of it.
@@ -79,7 +79,7 @@ pub(crate) fn opened_streamed(
     spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
     ranks: &mut dyn Ranks,
-    store: &mut Store<'_>,
+    store: &mut RowStore<'_>,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
     inputs_streamed(text, spec, entropy, ranks, store).map_err(|error| in_place(error, located))

@@ -8,11 +8,11 @@ use crate::{Failure, machine, output, run, table};
 use anyhow::{Context as _, Result, bail};
 use consenso_engine::data::Scratch;
 use consenso_engine::experiment::{
-    self, CallerError, Ended, Experiment, LargeProgress, LargeRecord, LargeRun, Order, Part, Place,
-    Watch,
+    self, AfterRound, CallerError, Experiment, LargeOutcome, LargeProgress, LargeRecord, LargeRun,
+    Part, Place, RankObserver,
 };
 use consenso_engine::record::ResultKind;
-use consenso_engine::simulate::{Alone, Ranks};
+use consenso_engine::simulate::{Ranks, SingleRank};
 use consenso_study::scratch::ScratchFolder;
 use serde_json::json;
 use std::cell::OnceCell;
@@ -63,7 +63,7 @@ pub(crate) fn command(
         }
         return done;
     }
-    work(&mut Alone)
+    work(&mut SingleRank)
 }
 
 fn share(
@@ -101,9 +101,9 @@ fn simulate(
         eprintln!("going on: {runs} runs are done, the next is at round {round}");
     }
     let began = Instant::now();
-    let mut watch = Watchman::new(&saved, how, slot);
+    let mut watch = PeriodicSaver::new(&saved, how, slot);
     match experiment::run_watched(experiment, ranks, how.streamed, from, &mut watch)? {
-        Ended::Done(record) => {
+        LargeOutcome::Done(record) => {
             if let Some(record) = record {
                 finish(experiment, folder, &record, (began.elapsed().as_secs_f64(), how.json))?;
             }
@@ -111,7 +111,7 @@ fn simulate(
             saved.remove();
             Ok(true)
         }
-        Ended::Stopped { runs, round } => {
+        LargeOutcome::Stopped { runs, round } => {
             together(ranks)?;
             if ranks.rank() == 0 {
                 let why = if watch.over() { "the time limit is near" } else { "told to stop" };
@@ -139,7 +139,7 @@ fn together(ranks: &mut dyn Ranks) -> Result<()> {
 }
 
 /// Saves a simulation from time to time, and stops it when somebody says so or its time is up.
-struct Watchman<'a> {
+struct PeriodicSaver<'a> {
     saved: &'a Checkpoints<'a>,
     how: How,
     /// Where the last state is.
@@ -158,7 +158,7 @@ struct Watchman<'a> {
 /// How often processes ask each other, if rounds are short.
 const ASKS: Duration = Duration::from_millis(200);
 
-impl<'a> Watchman<'a> {
+impl<'a> PeriodicSaver<'a> {
     fn new(saved: &'a Checkpoints<'a>, how: How, slot: u32) -> Self {
         let (stop, written) = (crate::progress::told_to_stop(), Instant::now());
         let (longest, writing) = (Duration::ZERO, Duration::ZERO);
@@ -172,7 +172,7 @@ impl<'a> Watchman<'a> {
     }
 }
 
-impl Watch for Watchman<'_> {
+impl RankObserver for PeriodicSaver<'_> {
     fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
         let began = Instant::now();
         self.slot = 1 - self.slot;
@@ -198,7 +198,7 @@ impl Watch for Watchman<'_> {
     }
 
     /// By the clock of rank 0: the others' need not agree with it.
-    fn decide(&mut self, told: bool) -> (Order, u32) {
+    fn decide(&mut self, told: bool) -> (AfterRound, u32) {
         // The first round has all that comes before it.
         let passed = self.asked.map_or(Duration::ZERO, |asked| asked.elapsed());
         self.longest = self.longest.max(passed);
@@ -208,9 +208,9 @@ impl Watch for Watchman<'_> {
         (self.asked, self.rounds) = (Some(Instant::now()), (rounds as u32).max(1));
         let due = matches!(self.how.every, CheckpointInterval::Time(time) if self.written.elapsed() >= time);
         let order = match (told || self.over(), due) {
-            (true, _) => Order::Stop,
-            (_, true) => Order::Save,
-            _ => Order::GoOn,
+            (true, _) => AfterRound::Stop,
+            (_, true) => AfterRound::Save,
+            _ => AfterRound::GoOn,
         };
         (order, self.rounds)
     }

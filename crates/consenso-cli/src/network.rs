@@ -5,7 +5,7 @@ use crate::overrides::{self, Override};
 use crate::{Failure, changes, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::data::{Dataset, Table};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
+use consenso_engine::experiment::{DataOrigin, Experiment, ExperimentSpec, Inputs, Source};
 use consenso_engine::graph::{Graph, GraphSpec};
 use consenso_engine::privacy::printed_up;
 use consenso_engine::protocol::Parameters;
@@ -136,9 +136,9 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     args.format.set(&mut spec);
     spec.runs = 1;
     let from_files = match spec.origin(&text.text, &text.file)? {
-        Origin::Files(pattern) => Some(pattern.to_owned()),
-        Origin::Adult | Origin::Heart { .. } | Origin::Synthetic => None,
-        Origin::Costs => Err(anyhow!(
+        DataOrigin::Files(pattern) => Some(pattern.to_owned()),
+        DataOrigin::Adult | DataOrigin::Heart { .. } | DataOrigin::Synthetic => None,
+        DataOrigin::Costs => Err(anyhow!(
             "{}: the costs of all agents stand in one file, so this experiment can be simulated only",
             text.file
         ))?,
@@ -208,7 +208,7 @@ fn across_hosts(addresses: &[String]) -> bool {
 /// Bundled or synthetic records: every site generates or divides them alike and keeps its share.
 fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Result<Plan, Failure> {
     // Hospitals stay whole: a site is one of them, unless the file says how many agents there are.
-    let whole = matches!(spec.origin(&text.text, &text.file)?, Origin::Heart { .. });
+    let whole = matches!(spec.origin(&text.text, &text.file)?, DataOrigin::Heart { .. });
     if spec.data.partition.is_none() && (!whole || spec.data.agents.is_some()) {
         spec.data.agents = Some(args.sites.len());
     }

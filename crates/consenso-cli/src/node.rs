@@ -7,14 +7,16 @@ use crate::{Failure, files, output, questions, studies, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::agent::Checkpoint;
 use consenso_engine::data::{Dataset, RecordKeys};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
+use consenso_engine::experiment::{
+    DataOrigin, Experiment, ExperimentSpec, Inputs, SitePlan, Source,
+};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::studies::{EpsilonDelta, Rule};
 use consenso_engine::privacy::{printed_down, printed_up};
 use consenso_engine::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
-use consenso_node::agreement::{Agreement, Summary};
-use consenso_node::audit_log::Echo;
+use consenso_node::agreement::{Agreement, AgreementSummary};
+use consenso_node::audit_log::StderrEcho;
 use consenso_node::claim::AnswersBy;
 use consenso_node::decisions::{DecidedBy, Decision};
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
@@ -22,7 +24,7 @@ use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
 use consenso_node::{
-    Options, Outcome, Progress, Unreached, books, changes, claim, clock, network, node, rejoin,
+    CallFailure, Options, Outcome, Progress, books, changes, claim, clock, network, node, rejoin,
 };
 use consenso_study::ExperimentFile as _;
 use serde_json::json;
@@ -243,7 +245,7 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
             Some(bytes)
         }
     };
-    if !matches!(spec.origin(&text, &file)?, Origin::Files(_)) {
+    if !matches!(spec.origin(&text, &file)?, DataOrigin::Files(_)) {
         let text = files::Text { file, text, folder: folder.path.clone() };
         return Ok(Experiment::check(files::inputs(text, spec, entropy)?)?);
     }
@@ -426,9 +428,9 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         tell("warning", &words);
     }
     let echo = match args.log.as_str() {
-        _ if args.lines => Echo::Nothing,
-        "json" => Echo::Json,
-        _ => Echo::Text,
+        _ if args.lines => StderrEcho::Nothing,
+        "json" => StderrEcho::Json,
+        _ => StderrEcho::Text,
     };
     let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
@@ -462,7 +464,7 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
 /// a person or a journal.
 fn watch(options: &Options, over: &AtomicBool, lines: bool, page: Option<&Dashboard>) {
     // A person waits, and a journal is kept.
-    let pause = Duration::from_secs(if options.echo == Echo::Json { 30 } else { 2 });
+    let pause = Duration::from_secs(if options.echo == StderrEcho::Json { 30 } else { 2 });
     let mut said = std::time::Instant::now();
     let mut before = String::new();
     let mut last = false;
@@ -503,7 +505,7 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool, page: Option<&Dashbo
                     "time": time, "event": "progress", "round": round, "rounds": rounds, "links": all, "links_up": up,
                     "resends": resends, "waiting": waits.trim_start_matches(", "),
                 });
-                let told = if options.echo == Echo::Json {
+                let told = if options.echo == StderrEcho::Json {
                     event.to_string()
                 } else {
                     format!("{time} {line}")
@@ -680,8 +682,8 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
 }
 
 /// What the sites agreed to change, a line each.
-pub(crate) fn agreed(changes: &[Summary], title: &str) -> String {
-    let line = |c: &Summary| {
+pub(crate) fn agreed(changes: &[AgreementSummary], title: &str) -> String {
+    let line = |c: &AgreementSummary| {
         format!("{title} {}: {}; signed by {}\n", c.number, c.change, c.signed.join(", "))
     };
     changes.iter().map(line).collect()
@@ -778,7 +780,7 @@ fn amount(a: EpsilonDelta) -> String {
 }
 
 /// What all studies cost together, by both rules, and which of them holds.
-fn describe(s: &books::LedgerSummary) -> String {
+fn describe(s: &books::SiteLedgerSummary) -> String {
     let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
     let mut text = format!(
         "budget     {} for all studies of these records ({})\n",
@@ -1344,11 +1346,11 @@ fn see_listener(folder: &Folder) -> Option<Finding> {
 fn see_peer(folder: &Folder, peer: usize) -> (Mark, String) {
     match consenso_node::reach(folder, peer) {
         Ok(()) => (Mark::Good, "answers, and each believes the other".into()),
-        Err(Unreached::NobodyListens) => (
+        Err(CallFailure::NobodyListens) => (
             Mark::Wait,
             "nobody listens there: is the site running, or does a firewall reject the call?".into(),
         ),
-        Err(Unreached::Silence) => {
+        Err(CallFailure::Silence) => {
             (Mark::Bad, "no answer: a firewall between, or not its address".into())
         }
         Err(error) => (Mark::Bad, error.to_string()),

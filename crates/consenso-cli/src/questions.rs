@@ -66,7 +66,7 @@ struct Policy {
 /// How a questionnaire stands at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Standing {
+enum QuestionnaireStatus {
     Answered,
     Accepted,
     Refused,
@@ -155,10 +155,10 @@ fn standing(
     folder: &Folder,
     experiment: &Experiment,
     digest: &str,
-) -> Result<(Standing, Vec<Asked>), Failure> {
+) -> Result<(QuestionnaireStatus, Vec<Asked>), Failure> {
     let policy = Policy::read(&folder.path)?;
     let Some(asked) = experiment.questionnaire() else {
-        return Ok((Standing::Answered, Vec::new()));
+        return Ok((QuestionnaireStatus::Answered, Vec::new()));
     };
     let records = folder.peers[folder.me].records;
     let claim = experiment.claim(0);
@@ -173,13 +173,13 @@ fn standing(
     let all: Vec<_> = asked.plan().questions().iter().zip(groups).map(of).collect();
     let is = |list: &[String]| list.iter().any(|d| d == digest);
     let standing = if is(&policy.refused) {
-        Standing::Refused
+        QuestionnaireStatus::Refused
     } else if is(&policy.accepted) {
-        Standing::Accepted
+        QuestionnaireStatus::Accepted
     } else if all.iter().all(|(_, why)| why.is_none()) {
-        Standing::Answered
+        QuestionnaireStatus::Answered
     } else {
-        Standing::Pending
+        QuestionnaireStatus::Pending
     };
     Ok((standing, all))
 }
@@ -300,10 +300,10 @@ pub(crate) fn command(
         ));
     }
     output::print(match standing {
-        Standing::Answered => "this site answers: `consenso node run`",
-        Standing::Accepted => "accepted by the operator",
-        Standing::Refused => "refused by the operator",
-        Standing::Pending => "pending: `consenso node questions --accept` or --refuse",
+        QuestionnaireStatus::Answered => "this site answers: `consenso node run`",
+        QuestionnaireStatus::Accepted => "accepted by the operator",
+        QuestionnaireStatus::Refused => "refused by the operator",
+        QuestionnaireStatus::Pending => "pending: `consenso node questions --accept` or --refuse",
     });
     Ok(())
 }
@@ -317,20 +317,20 @@ pub(crate) fn allowed(folder: &Folder, experiment: &Experiment) -> Result<(), Fa
     let (standing, questions) = standing(folder, experiment, &digest)?;
     let path = folder.path.display();
     match standing {
-        Standing::Answered => {
+        QuestionnaireStatus::Answered => {
             let by = DecidedBy::Policy;
             decide(folder, experiment, &digest, Verdict::Accepted, by, &questions)
         }
-        Standing::Accepted => {
+        QuestionnaireStatus::Accepted => {
             // Also where the operator's word is older than this list, or was written by hand.
             let by = DecidedBy::Operator;
             decide(folder, experiment, &digest, Verdict::Accepted, by, &questions)
         }
-        Standing::Refused => Err(anyhow!(
+        QuestionnaireStatus::Refused => Err(anyhow!(
             "the operator refused the questions of this study (`consenso node questions {path} --accept` takes it back)"
         )
         .into()),
-        Standing::Pending => {
+        QuestionnaireStatus::Pending => {
             let open: Vec<String> = questions
                 .into_iter()
                 .filter_map(|(question, why)| Some(format!("  {question}: {}", why?)))

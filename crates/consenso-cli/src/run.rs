@@ -15,7 +15,7 @@ use consenso_engine::experiment::{
 };
 use consenso_engine::model::Model;
 use consenso_engine::record::{Record, ResultKind};
-use consenso_engine::simulate::{Alone, Ranks};
+use consenso_engine::simulate::{Ranks, SingleRank};
 use consenso_ledger::LedgerSummary;
 use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;
@@ -215,7 +215,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         });
     }
     let place = if args.resume { RunFolder::resume } else { RunFolder::check };
-    let (experiment, asked, folder) = prepare(args, place, &mut Alone)?;
+    let (experiment, asked, folder) = prepare(args, place, &mut SingleRank)?;
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
@@ -390,7 +390,7 @@ fn prepare(
     let entropy = args.entropy.draw()?;
     let inputs = if args.stream {
         let (place, who) = (folder.scratch(), (ranks.rank(), ranks.ranks()));
-        let mut store = files::Store {
+        let mut store = files::RowStore {
             open: &mut || large::scratch(&place, who),
             before: &mut |outline| large::before_storing(&place, outline, who.0 == 0),
         };

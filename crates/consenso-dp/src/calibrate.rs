@@ -172,7 +172,7 @@ pub fn complete_sensitivity(
 
 /// The certified cost of a calibrated schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct CertifiedCost {
     /// ε, an upper bound, at most the budget's and within [`TOLERANCE`] of it.
     pub epsilon: f64,
     /// δ.
@@ -191,7 +191,7 @@ pub struct Calibration {
     /// The multiplier `c`: `schedule[k] = c·shape[k]`.
     pub multiplier: f64,
     /// What it costs.
-    pub spent: Spent,
+    pub spent: CertifiedCost,
     /// The releases as events to compose, where the certificate is a composition of events; empty
     /// where all norms were used at once.
     pub events: Vec<Event>,
@@ -330,7 +330,7 @@ impl<'a> Rounds<'a> {
     ) -> Calibration {
         let schedule =
             self.request.shape.iter().map(|shape| (multiplier * shape).next_up()).collect();
-        let spent = Spent { epsilon: spent.1, delta: self.request.delta, method: spent.0 };
+        let spent = CertifiedCost { epsilon: spent.1, delta: self.request.delta, method: spent.0 };
         Calibration { mechanism, schedule, multiplier, spent, events }
     }
 

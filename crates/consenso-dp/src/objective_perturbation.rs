@@ -83,7 +83,7 @@ const NORMAL_TAIL: f64 = 12.0;
 
 /// Which noise stands in the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inside {
+pub enum InnerNoise {
     /// Independent Laplace coordinates.
     Laplace,
     /// Independent Gaussian coordinates, s = σ.
@@ -96,7 +96,7 @@ pub enum Inside {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perturbation {
     /// Which noise.
-    pub inside: Inside,
+    pub inside: InnerNoise,
     /// s.
     pub scale: f64,
     /// B_1/D for Laplace noise, B_2/D for the Gamma norm and Gaussian noise.
@@ -119,7 +119,7 @@ impl Perturbation {
     pub fn renyi(&self, order: f64) -> f64 {
         let (tau, [raised, lowered]) = self.curvature;
         let lambda = order - 1.0;
-        if self.inside != Inside::Gaussian || !(lambda > 0.0 && lambda * tau < 1.0) {
+        if self.inside != InnerNoise::Gaussian || !(lambda > 0.0 && lambda * tau < 1.0) {
             return f64::INFINITY;
         }
         // −λ·ln(1 + t) − ln(1 − λt) cancels to second order: what floats lose is a few units of λt,
@@ -142,7 +142,7 @@ impl Perturbation {
     /// The pure ε of the release, finishing noise included, rounded up; Gaussian noise has none.
     #[must_use]
     pub fn cost(&self) -> f64 {
-        if self.inside == Inside::Gaussian {
+        if self.inside == InnerNoise::Gaussian {
             return f64::INFINITY;
         }
         up(self.shift / self.scale + self.volume + self.finishing_cost())
@@ -155,8 +155,8 @@ impl Perturbation {
         // A product of two normal vectors, each on a grid, has the error of one times the length of
         // the other.
         let growth = match self.inside {
-            Inside::Laplace | Inside::Gaussian => 1.0,
-            Inside::GammaNorm => (d + 1.0).sqrt() + NORMAL_TAIL,
+            InnerNoise::Laplace | InnerNoise::Gaussian => 1.0,
+            InnerNoise::GammaNorm => (d + 1.0).sqrt() + NORMAL_TAIL,
         };
         let distance = d.sqrt() * self.scale * ERROR * growth + self.solver_error;
         up(2.0 * d.sqrt() * distance / (self.scale * FINISH))
@@ -171,7 +171,7 @@ mod tests {
         // DVP of the paper's Example (a), last round: D = 10, b = 100, B_∞ = 0.01, β = 1.02^100.
         let scale = 1.02f64.powi(-100);
         Perturbation {
-            inside: Inside::Laplace,
+            inside: InnerNoise::Laplace,
             scale,
             shift: 14.0 * 0.01 / 10.0,
             volume: (1.0f64 + 0.25 / (100.0 * 11.0)).ln(),
@@ -192,7 +192,7 @@ mod tests {
     fn finishing_costs_next_to_nothing_and_grows_with_what_it_hides() {
         let laplace = paper().finishing_cost();
         assert!(laplace < 1e-5, "{laplace}");
-        let gamma = Perturbation { inside: Inside::GammaNorm, ..paper() }.finishing_cost();
+        let gamma = Perturbation { inside: InnerNoise::GammaNorm, ..paper() }.finishing_cost();
         assert!(gamma > laplace && gamma < 1e-4, "{gamma}");
         let sloppy = Perturbation { solver_error: 1e-6, ..paper() }.finishing_cost();
         // 2√d·1e-6·32·β
@@ -223,7 +223,7 @@ mod tests {
                 [(1.0, -1.0, 2.0, [1, 1]), (1.0, 0.0, 1.0, [1, 0]), (0.0, 1.0, 1.0, [1, 0])]
             {
                 let release = Perturbation {
-                    inside: Inside::Gaussian,
+                    inside: InnerNoise::Gaussian,
                     scale: sigma,
                     shift: shift / (b * weight),
                     volume: 0.0,
@@ -255,9 +255,9 @@ mod tests {
             }
         }
         assert!(tightest > 0.5, "a bound that nothing comes near says little: {tightest}");
-        assert_eq!(Perturbation { inside: Inside::Gaussian, ..paper() }.cost(), f64::INFINITY);
+        assert_eq!(Perturbation { inside: InnerNoise::Gaussian, ..paper() }.cost(), f64::INFINITY);
         assert_eq!(
-            Perturbation { inside: Inside::Gaussian, ..paper() }
+            Perturbation { inside: InnerNoise::Gaussian, ..paper() }
                 .renyi(1.0 + 2.0 / paper().curvature.0),
             f64::INFINITY
         );

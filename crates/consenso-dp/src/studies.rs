@@ -296,7 +296,7 @@ pub struct EpsilonDelta {
 
 /// Why a study is not let in.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum NotLetIn {
+pub enum StudyRefused {
     /// The rule cannot add it up.
     #[error(
         "these records' studies are added up as {}, and this study has no such cost: {why}", rule.meaning()
@@ -378,7 +378,7 @@ impl Limit {
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&self, studies: &[StudyCost], next: &StudyCost) -> Result<(), NotLetIn> {
+    pub fn admit(&self, studies: &[StudyCost], next: &StudyCost) -> Result<(), StudyRefused> {
         let (missing, why) = match self.rule {
             Rule::Gaussian => (
                 next.mu.is_none(),
@@ -391,7 +391,7 @@ impl Limit {
             Rule::Sum => (false, ""),
         };
         if missing {
-            return Err(NotLetIn::OtherKind { rule: self.rule, why });
+            return Err(StudyRefused::OtherKind { rule: self.rule, why });
         }
         let all: Vec<StudyCost> = studies.iter().copied().chain([*next]).collect();
         let would = self.spent(&all).unwrap_or(EpsilonDelta { epsilon: f64::INFINITY, delta: 1.0 });
@@ -402,7 +402,7 @@ impl Limit {
             return Ok(());
         }
         let left = self.remaining(studies).epsilon;
-        Err(NotLetIn::OverLimit {
+        Err(StudyRefused::OverLimit {
             would: would.epsilon,
             delta: would.delta,
             limit: self.epsilon,
@@ -566,7 +566,7 @@ mod tests {
                 };
                 limit.admit(&studies, &at(left.epsilon * (1.0 - 1e-6))).unwrap();
                 let refused = limit.admit(&studies, &at(left.epsilon * 1.01)).unwrap_err();
-                assert!(matches!(refused, NotLetIn::OverLimit { .. }), "{rule:?}: {refused}");
+                assert!(matches!(refused, StudyRefused::OverLimit { .. }), "{rule:?}: {refused}");
                 studies.push(study(0.3, 1e-7));
             }
         }

@@ -44,7 +44,7 @@ mod agent;
 mod proportion;
 mod worst;
 
-pub use agent::{AgentAttack, AttackedAgent, Released, Watch};
+pub use agent::{AgentAttack, AttackedAgent, AttackedExchange, ReleaseFollower};
 pub(crate) use proportion::{clopper_pearson_high, clopper_pearson_low};
 pub use worst::{WorstNorm, WorstPair};
 
@@ -98,7 +98,7 @@ pub const LEAST_TRIALS: u32 = 40;
 
 /// What is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Claimed {
+pub struct AuditedClaim {
     /// ε.
     pub epsilon: f64,
     /// δ, 0 for a pure claim.
@@ -107,7 +107,7 @@ pub struct Claimed {
     pub mu: Option<f64>,
 }
 
-impl Claimed {
+impl AuditedClaim {
     /// ε-differential privacy.
     #[must_use]
     pub fn pure(epsilon: f64) -> Self {
@@ -213,7 +213,7 @@ pub struct Audit {
 /// [`AccountingError::BadParameter`]: too few trials, a confidence outside (0, 1), δ outside [0, 1), a claimed ε or μ that is negative or NaN.
 pub fn audit(
     sampler: impl Fn(&Trial) -> f64 + Sync,
-    claimed: Claimed,
+    claimed: AuditedClaim,
     options: Options,
 ) -> Result<Audit, AccountingError> {
     check(claimed, options)?;
@@ -239,7 +239,7 @@ pub fn audit(
     Ok(judge(event, mu_event, claimed, options))
 }
 
-fn check(claimed: Claimed, options: Options) -> Result<(), AccountingError> {
+fn check(claimed: AuditedClaim, options: Options) -> Result<(), AccountingError> {
     let bad = |name, expected, found| Err(AccountingError::BadParameter { name, expected, found });
     if options.trials < LEAST_TRIALS {
         return bad("trials", "at least 40", f64::from(options.trials));
@@ -261,7 +261,7 @@ fn check(claimed: Claimed, options: Options) -> Result<(), AccountingError> {
 fn judge(
     event: ObservedEvent,
     mu_event: ObservedEvent,
-    claimed: Claimed,
+    claimed: AuditedClaim,
     options: Options,
 ) -> Audit {
     // Lower bounds lose a little to the rounding of their own computation.
@@ -303,7 +303,7 @@ fn judge(
 fn visible_shortfall(
     event: ObservedEvent,
     mu_event: ObservedEvent,
-    claimed: Claimed,
+    claimed: AuditedClaim,
     options: Options,
 ) -> Option<f64> {
     let wrong = (1.0 - options.confidence) / 4.0;
@@ -508,7 +508,8 @@ mod tests {
                 false => Noise::Gaussian { sigma: 1.0 },
             };
             let noise = RoundNoise::new(noise).unwrap();
-            let claimed = if laplace { Claimed::pure(1.0) } else { Claimed::gaussian(1.0, 1e-6) };
+            let claimed =
+                if laplace { AuditedClaim::pure(1.0) } else { AuditedClaim::gaussian(1.0, 1e-6) };
             let attack = ReleaseAttack { noise, shift, width: 0.0 };
             audit(|trial| attack.play(trial), claimed, options).unwrap()
         };
@@ -527,7 +528,7 @@ mod tests {
         assert_eq!(judged(0.0, false).visible_shortfall.filter(|f| *f < 10.0), None);
         let noise = RoundNoise::new(Noise::Laplace { scale: 1.0 }).unwrap();
         let attack = ReleaseAttack { noise, shift: 20.0, width: 0.0 };
-        let vast = audit(|trial| attack.play(trial), Claimed::pure(20.0), options).unwrap();
+        let vast = audit(|trial| attack.play(trial), AuditedClaim::pure(20.0), options).unwrap();
         assert_eq!((vast.verdict, vast.visible_shortfall), (Verdict::Consistent, None));
     }
 }

@@ -62,7 +62,7 @@ impl FitBudget {
     /// person.
     ///
     /// # Errors
-    /// [`LedgerError::NotLetIn`] where the limit is in the way; a file that cannot be read or
+    /// [`LedgerError::StudyRefused`] where the limit is in the way; a file that cannot be read or
     /// written.
     pub fn spend(&self, name: &str, charge: FitCost, copies: u32) -> Result<(), LedgerError> {
         let FitCost { cost, relation, adversary, against, seeded } = charge;

@@ -47,7 +47,7 @@ pub mod fits;
 pub mod policy;
 
 use crate::policy::{Mismatch, StudyKind};
-use consenso_engine::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
+use consenso_engine::privacy::studies::{EpsilonDelta, Limit, Rule, StudyCost, StudyRefused};
 use consenso_engine::privacy::{Adversary, NeighbourRelation};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -301,9 +301,9 @@ pub enum LedgerError {
     BadLimit(String),
     /// The limit does not allow it.
     #[error("{cause}; {limit}")]
-    NotLetIn {
+    StudyRefused {
         /// Why.
-        cause: NotLetIn,
+        cause: StudyRefused,
         /// The limit, or the one that was asked for with the study.
         limit: Box<LimitInForce>,
     },
@@ -699,8 +699,9 @@ impl RecordsLedger {
                 // Nothing was released yet, so the rule may follow the first study.
                 limit.limit.rule = self.rule_with(Some(study.cost));
             }
-            policy::admit(&limit.limit, &costs, &study.cost)
-                .map_err(|cause| LedgerError::NotLetIn { cause, limit: Box::new(limit.clone()) })?;
+            policy::admit(&limit.limit, &costs, &study.cost).map_err(|cause| {
+                LedgerError::StudyRefused { cause, limit: Box::new(limit.clone()) }
+            })?;
         }
         Ok(Some(Entry::Study { study: study.clone(), time: clock::now() }))
     }
@@ -1021,7 +1022,10 @@ mod tests {
         let mut again = open(&room.records("b.csv", "x,y\n1,2\n")).unwrap();
         let refused = again.book(None, Some(&study("second", 0.1))).unwrap_err();
         assert!(
-            matches!(refused, LedgerError::NotLetIn { cause: NotLetIn::OverLimit { .. }, .. }),
+            matches!(
+                refused,
+                LedgerError::StudyRefused { cause: StudyRefused::OverLimit { .. }, .. }
+            ),
             "{refused}"
         );
         // The study that began goes on.

@@ -5,7 +5,7 @@
 //! same adversary, under noise that nobody knows. Anything else is refused, because no theorem adds
 //! it. Who is told so, and what to do about it, is each ledger's own to say.
 
-use consenso_engine::privacy::studies::{Limit, NotLetIn, StudyCost};
+use consenso_engine::privacy::studies::{Limit, StudyCost, StudyRefused};
 use consenso_engine::privacy::{Adversary, Claim, NeighbourRelation};
 
 /// What the claims of all studies of one ledger have in common.
@@ -89,7 +89,7 @@ impl<'a> StudyKind<'a> {
 ///
 /// # Errors
 /// Why it does not.
-pub fn admit(limit: &Limit, before: &[StudyCost], next: &StudyCost) -> Result<(), NotLetIn> {
+pub fn admit(limit: &Limit, before: &[StudyCost], next: &StudyCost) -> Result<(), StudyRefused> {
     let up = |x: f64| x * (1.0 + 1e-12);
     let raised = Limit { epsilon: up(limit.epsilon), delta: up(limit.delta), ..*limit };
     // What is refused is told of the limit as it was said.

@@ -22,7 +22,7 @@ use super::liar::Liar;
 use super::network::{Host, Network, SimulatedFault, schedule};
 use super::watched::{Honest, Lying, Recorder};
 use super::{MASKED, Place, SHARED, SITES, STUDY, TROUBLE, lose_state, mixing, seeds};
-use crate::changes::{self, Request};
+use crate::changes::{self, ChangeRequest};
 use crate::folder::{Away, Folder};
 use crate::frame::Hex;
 use crate::lying_peers::Actor;
@@ -169,7 +169,7 @@ fn drawn_afresh(study: &str, start: usize) -> Experiment {
 fn worlds() -> Vec<World> {
     let dgd = mixing().replace("rounds = 25", "rounds = 16");
     let complete = |study: &str| study.replace("\"ring\"", "\"complete\"");
-    let edge = Request::Edge("site-0".into(), "site-2".into(), Some(6));
+    let edge = ChangeRequest::Edge("site-0".into(), "site-2".into(), Some(6));
     let agreeing = World::new("agreeing", &dgd, Away::Wait);
     let agreeing = World { place: agreeing.place.agree(&edge, &[]), ..agreeing };
     vec![

@@ -14,7 +14,7 @@ mod watched;
 use self::network::{Host, Network, SimulatedFault, schedule};
 use crate::admission;
 use crate::agreement::{self, Agreement};
-use crate::changes::{self, Request};
+use crate::changes::{self, ChangeRequest};
 use crate::folder::{Entropy, Folder, SiteFile};
 use crate::network::{Plan, PlannedSite, create};
 use crate::node::{NodeError, Options, Outcome, Prepared};
@@ -136,7 +136,7 @@ impl Place {
     }
 
     /// Has all sites but those named sign a change, before anything has run.
-    fn agree(mut self, request: &Request, but: &[usize]) -> Self {
+    fn agree(mut self, request: &ChangeRequest, but: &[usize]) -> Self {
         let mut agreement = changes::propose(&self.folders[0], &self.experiment, request).unwrap();
         for folder in self.folders.iter().filter(|f| !but.contains(&f.me)) {
             changes::sign(folder, &self.experiment, &mut agreement).unwrap();
@@ -587,7 +587,7 @@ fn taken_up(place: &Place) -> Vec<usize> {
 #[test]
 fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
     const FROM: u32 = 12;
-    let edge = Request::Edge("site-0".into(), "site-2".into(), Some(FROM));
+    let edge = ChangeRequest::Edge("site-0".into(), "site-2".into(), Some(FROM));
     let place = Place::new("edge-added", &mixing()).on_disk().agree(&edge, &[]);
     let graph = place.experiment.graph();
     let weight = changes::added(&place.folders[0], graph, place.agreement.as_slice())[0].weight;
@@ -622,7 +622,7 @@ fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
 /// which its ledger says, and played again from that it is the same.
 #[test]
 fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
-    let leave = Request::Leave("site-2".into());
+    let leave = ChangeRequest::Leave("site-2".into());
     let place = Place::new("leaves", &mixing()).on_disk().agree(&leave, &[2]);
     let mut partly = 0;
     for seed in seeds(1, 16) {

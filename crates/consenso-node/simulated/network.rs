@@ -1,7 +1,7 @@
 //! The network that a seed disturbs: delays, partitions, one-way loss, resets, crashes.
 
 use super::{CALM, SITES, TROUBLE};
-use crate::wire::{Connection, Listener, Soon, Wire};
+use crate::wire::{BoxFuture, Connection, Listener, Wire};
 use consenso_engine::random::{Purpose, Seed};
 use rand::RngExt as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,7 +266,7 @@ pub(super) struct Host {
 }
 
 impl Wire for Host {
-    fn connect<'a>(&'a self, address: &'a str) -> Soon<'a, Connection> {
+    fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Connection> {
         Box::pin(async move {
             let to = self.network.state().listeners.get(address).map(|l| l.0);
             let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
@@ -279,7 +279,7 @@ impl Wire for Host {
         })
     }
 
-    fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>> {
+    fn listen<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Box<dyn Listener>> {
         let (sender, calls) = mpsc::unbounded_channel();
         self.network.state().listeners.insert(address.to_owned(), (self.me, sender));
         Box::pin(async move { Ok(Box::new(Calls(calls)) as Box<dyn Listener>) })
@@ -289,7 +289,7 @@ impl Wire for Host {
 pub(super) struct Calls(mpsc::UnboundedReceiver<(Connection, String)>);
 
 impl Listener for Calls {
-    fn accept(&mut self) -> Soon<'_, (Connection, String)> {
+    fn accept(&mut self) -> BoxFuture<'_, (Connection, String)> {
         Box::pin(
             async move { self.0.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into()) },
         )

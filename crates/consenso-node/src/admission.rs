@@ -8,7 +8,7 @@ use crate::error::NodeError;
 use crate::folder::{Folder, graph_digest};
 use crate::frame::Hex;
 use crate::node::lock;
-use crate::store::{Entry, Opening, Store};
+use crate::store::{Entry, Store, StudyStart};
 use consenso_engine::experiment::{Experiment, SitePlan};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::studies::{Limit, StudyCost};
@@ -108,7 +108,7 @@ pub fn opening(
     folder: &Folder,
     experiment: &Experiment,
     plan: &SitePlan,
-) -> Result<Opening, NodeError> {
+) -> Result<StudyStart, NodeError> {
     let site = &folder.site;
     if plan.seeded && experiment.has_own_records() && !site.public {
         return Err(NodeError::Experiment(
@@ -126,7 +126,7 @@ pub fn opening(
             claim.against
         )));
     }
-    Ok(Opening {
+    Ok(StudyStart {
         site: site.name.clone(),
         experiment: folder.study,
         graph: graph_digest(experiment.graph()),
@@ -151,7 +151,7 @@ pub(crate) fn reserve(
     folder: &Folder,
     records: &std::path::Path,
     edited: Edited,
-    opening: &Opening,
+    opening: &StudyStart,
     cost: StudyCost,
     id: Option<String>,
     limit: Option<Limit>,
@@ -190,7 +190,7 @@ pub(crate) fn reserve(
 /// already.
 fn limit_for_records(
     ledger: &RecordsLedger,
-    opening: &Opening,
+    opening: &StudyStart,
     limit: Option<Limit>,
 ) -> Option<LimitRequest> {
     let limit = limit?;

@@ -13,7 +13,7 @@
 
 use crate::folder::{FolderError, NotAName, NotAnAddress, Peer, check_address, check_name, short};
 use crate::frame::{Digest, Hex, sha256, unhex};
-use crate::identity::{self, IdentityError, Known};
+use crate::identity::{self, IdentityError, PeerIdentity};
 use crate::release_signature::{MAX_SIGNATURE, ReleaseSignature, verify};
 use serde::Serialize;
 use std::fmt;
@@ -104,7 +104,7 @@ pub struct Agreement {
 
 /// What everybody may know of an agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct AgreementSummary {
     /// Its number.
     pub number: u32,
     /// What changed, in words.
@@ -148,8 +148,8 @@ impl Agreement {
 
     /// What everybody may know of it.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> AgreementSummary {
+        AgreementSummary {
             number: self.number,
             change: self.change.to_string(),
             hash: Hex(&self.hash()).to_string(),
@@ -690,8 +690,8 @@ pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 /// A site as its new certificate shows it.
-pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, IdentityError> {
-    Ok(Known { name: site.to_owned(), pin: identity::pin(certificate)?, next: None })
+pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<PeerIdentity, IdentityError> {
+    Ok(PeerIdentity { name: site.to_owned(), pin: identity::pin(certificate)?, next: None })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub const FILE: &str = "audit.jsonl";
 /// What of the log is also told on stderr, for whoever watches the process: everything but the
 /// messages of every round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Echo {
+pub enum StderrEcho {
     /// Nothing.
     #[default]
     Nothing,
@@ -34,7 +34,7 @@ pub struct AuditLog {
     path: std::path::PathBuf,
     /// How large the file may become; see [`Self::rotating`].
     most: Option<u64>,
-    echo: Echo,
+    echo: StderrEcho,
     refused: AtomicU64,
     /// Whether the last line may have been written in part.
     torn: AtomicBool,
@@ -87,7 +87,7 @@ impl AuditLog {
             file: Mutex::new(Opened { file, base: base(path), length, study: None }),
             path: path.to_owned(),
             most: None,
-            echo: Echo::Nothing,
+            echo: StderrEcho::Nothing,
             refused: AtomicU64::new(0),
             torn: AtomicBool::new(false),
             missing: AtomicBool::new(false),
@@ -98,7 +98,7 @@ impl AuditLog {
 
     /// Tells lines on stderr, too.
     #[must_use]
-    pub fn echoing(self, echo: Echo) -> Self {
+    pub fn echoing(self, echo: StderrEcho) -> Self {
         Self { echo, ..self }
     }
 
@@ -142,7 +142,7 @@ impl AuditLog {
             self.missing.store(true, Ordering::Relaxed);
             let lost = serde_json::json!({ "event": "log-unwritable", "line": text.trim_end() });
             match self.echo {
-                Echo::Json => eprintln!("{lost}"),
+                StderrEcho::Json => eprintln!("{lost}"),
                 _ => eprint!("audit log cannot be written: {text}"),
             }
         }
@@ -320,7 +320,7 @@ pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     all
 }
 
-impl Echo {
+impl StderrEcho {
     /// What to tell of a line of the log.
     fn of(self, event: &str, line: &str) -> Option<String> {
         if matches!(event, "received" | "released") {
@@ -565,18 +565,18 @@ mod tests {
     fn what_is_told_is_what_a_person_must_act_on() {
         let line = "{\"time\":\"2026\",\"event\":\"refused\",\"peer\":\"b\",\"reason\":\"no \\\"c\\\"\",\"times\":10}\n";
         assert_eq!(
-            Echo::Text.of("refused", line).unwrap(),
+            StderrEcho::Text.of("refused", line).unwrap(),
             "2026 refused, peer b, reason no \"c\", times 10\n"
         );
         // What a peer says is told as text, whatever a terminal would make of it.
         let forged =
             "{\"time\":\"2026\",\"event\":\"refused\",\"reason\":\"\\u001b[2Kdone\\r\\n\"}\n";
-        let told = Echo::Text.of("refused", forged).unwrap();
+        let told = StderrEcho::Text.of("refused", forged).unwrap();
         assert_eq!(told, "2026 refused, reason \\u{1b}[2Kdone\\u{d}\\u{a}\n");
-        assert_eq!(Echo::Json.of("refused", line).as_deref(), Some(line));
-        assert_eq!(Echo::Nothing.of("refused", line), None);
+        assert_eq!(StderrEcho::Json.of("refused", line).as_deref(), Some(line));
+        assert_eq!(StderrEcho::Nothing.of("refused", line), None);
         assert_eq!(
-            Echo::Json.of("released", line),
+            StderrEcho::Json.of("released", line),
             None,
             "a line every round would fill the journal"
         );

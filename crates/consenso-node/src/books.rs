@@ -6,8 +6,8 @@
 //! ledger beside the records.
 
 use crate::frame::Hex;
-use crate::store::{BudgetOrigin, Entry, Opening, Row, StoreError};
-use consenso_engine::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
+use crate::store::{BudgetOrigin, Entry, Row, StoreError, StudyStart};
+use consenso_engine::privacy::studies::{EpsilonDelta, Limit, Rule, StudyCost, StudyRefused};
 use consenso_engine::privacy::{Claim, NeighbourRelation};
 use consenso_ledger::policy::{self, Mismatch, StudyKind};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub enum Admission {
 ///
 /// # Errors
 /// The reason why not.
-pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
+pub fn admit(rows: &[Row], opening: &StudyStart) -> Result<Admission, StoreError> {
     claims_something(opening)?;
     let (experiment, graph) =
         (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
@@ -68,7 +68,7 @@ pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
 }
 
 /// A study without a claim sends what its records say; only the site itself can allow that.
-fn claims_something(opening: &Opening) -> Result<(), StoreError> {
+fn claims_something(opening: &StudyStart) -> Result<(), StoreError> {
     if opening.claim.is_some() {
         return Ok(());
     }
@@ -122,7 +122,7 @@ impl Known<'_> {
 
 /// Whether the site has said itself by now what its records may cost, where the first study's word
 /// was taken so far.
-pub(crate) fn is_replaced(rows: &[Row], opening: &Opening) -> bool {
+pub(crate) fn is_replaced(rows: &[Row], opening: &StudyStart) -> bool {
     let studys = |known: Known<'_>| known.origin == Some(BudgetOrigin::Study);
     opening.budget.is_some() && Known::of(rows).is_some_and(studys)
 }
@@ -135,7 +135,7 @@ pub fn origin(rows: &[Row]) -> Option<String> {
 
 /// What these records may cost in all: what the ledger says, never more than what the site's own
 /// file says now.
-fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
+fn limit(rows: &[Row], opening: &StudyStart) -> Result<Option<Limit>, StoreError> {
     match Known::of(rows) {
         Some(Known { limit: Some((epsilon, delta)), rule, .. }) => {
             let own = opening.budget.unwrap_or((f64::INFINITY, 1.0));
@@ -158,7 +158,7 @@ fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
 /// What a start of this study would fix that cannot be taken back, or would take for granted: a
 /// sentence to be shown before. Nothing for a study that goes on.
 #[must_use]
-pub fn about_to_fix(rows: &[Row], opening: &Opening) -> Option<String> {
+pub fn about_to_fix(rows: &[Row], opening: &StudyStart) -> Option<String> {
     let Ok(Admission::Begins { limit: Some(limit), .. }) = admit(rows, opening) else {
         return None;
     };
@@ -175,7 +175,7 @@ pub fn about_to_fix(rows: &[Row], opening: &Opening) -> Option<String> {
 }
 
 /// The limit of a new ledger: the site's own, else the study's if nobody would call it careless.
-fn first_limit(opening: &Opening) -> Result<Option<Limit>, StoreError> {
+fn first_limit(opening: &StudyStart) -> Result<Option<Limit>, StoreError> {
     let Some(claim) = &opening.claim else { return Ok(None) };
     let rule = opening.rule.unwrap_or_else(|| match opening.cost {
         Some(cost) if cost.delta > 0.0 => Rule::covering(&[cost]),
@@ -197,7 +197,7 @@ fn claimed(claim: &Claim) -> StudyCost {
 }
 
 /// Whether the study's claim is of the kind that the ledger adds up.
-fn adds_up(rows: &[Row], opening: &Opening) -> Result<(), StoreError> {
+fn adds_up(rows: &[Row], opening: &StudyStart) -> Result<(), StoreError> {
     let now = opening.claim.as_ref();
     if let Some(claim) = now {
         let kind = StudyKind::of(claim, opening.seeded);
@@ -282,7 +282,7 @@ fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Resul
 /// holds for studies chosen after looking at the earlier ones.
 fn within(
     rows: &[Row],
-    opening: &Opening,
+    opening: &StudyStart,
     limit: Limit,
     asked: StudyCost,
 ) -> Result<(), StoreError> {
@@ -295,7 +295,7 @@ fn within(
     };
     match policy::admit(&limit, &studies, &asked) {
         Ok(()) => Ok(()),
-        Err(NotLetIn::OverLimit { .. }) if limit.rule != Rule::Sum => {
+        Err(StudyRefused::OverLimit { .. }) if limit.rule != Rule::Sum => {
             let spent = limit.spent(&studies).map_or(f64::INFINITY, |s| s.epsilon);
             Err(StoreError::OverBudget {
                 limit: limit.epsilon,
@@ -307,7 +307,7 @@ fn within(
                 origin,
             })
         }
-        Err(NotLetIn::OverLimit { .. }) => {
+        Err(StudyRefused::OverLimit { .. }) => {
             let sum = |of: fn(&StudyCost) -> f64| studies.iter().map(of).sum();
             Err(StoreError::OverBudget {
                 limit: limit.epsilon,
@@ -336,7 +336,7 @@ fn costs(rows: &[Row]) -> Vec<StudyCost> {
 
 /// What a ledger says about all its studies together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LedgerSummary {
+pub struct SiteLedgerSummary {
     /// The limit for all studies.
     pub limit: EpsilonDelta,
     /// Where the limit comes from, and since when.
@@ -363,7 +363,7 @@ pub struct LedgerSummary {
 /// Where the records stand: what was spent, by which rule, and what is left. `None` for a ledger
 /// that protects nothing.
 #[must_use]
-pub fn standing(rows: &[Row]) -> Option<LedgerSummary> {
+pub fn standing(rows: &[Row]) -> Option<SiteLedgerSummary> {
     let Known { limit: Some((epsilon, delta)), rule, .. } = Known::of(rows)? else { return None };
     let limit = Limit { epsilon, delta, rule };
     let studies = costs(rows);
@@ -381,7 +381,7 @@ pub fn standing(rows: &[Row]) -> Option<LedgerSummary> {
     if spent.epsilon >= limit.epsilon {
         remaining = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
     }
-    Some(LedgerSummary {
+    Some(SiteLedgerSummary {
         limit: EpsilonDelta { epsilon, delta },
         limit_origin: origin(rows).unwrap_or_default(),
         rule: limit.rule,

@@ -2,7 +2,7 @@
 
 use crate::folder::{Folder, FolderError};
 use crate::handshake;
-use crate::identity::{Identity, IdentityError, Known};
+use crate::identity::{Identity, IdentityError, PeerIdentity};
 use crate::wire::{Connection, Tcp, Wire};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why a peer was not reached.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreached {
+pub enum CallFailure {
     /// What this site's folder says of it cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -48,7 +48,7 @@ pub enum Unreached {
     Tls(std::io::Error),
 }
 
-impl Unreached {
+impl CallFailure {
     /// Whether somebody was there at all.
     pub(crate) fn is_refusal(&self) -> bool {
         !matches!(self, Self::NobodyListens | Self::System(_) | Self::Silence)
@@ -64,7 +64,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, Unreached> {
+    pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, CallFailure> {
         let (peers, known) = folder.peers_now()?;
         let (site, known) = (&peers[peer as usize], &known[peer as usize]);
         // A key that was revoked is not believed, also while another one is.
@@ -72,30 +72,33 @@ impl Target {
             (None, None) => known.clone(),
             (None, Some(next)) => {
                 let next = folder.revoked(&next).is_none().then_some(next);
-                Known { next, ..known.clone() }
+                PeerIdentity { next, ..known.clone() }
             }
             (Some(_), Some(next)) if folder.revoked(&next).is_none() => {
-                Known { pin: next, next: None, ..known.clone() }
+                PeerIdentity { pin: next, next: None, ..known.clone() }
             }
-            (Some(reason), _) => return Err(Unreached::Revoked(reason)),
+            (Some(reason), _) => return Err(CallFailure::Revoked(reason)),
         };
         Ok(Self {
-            address: site.address.clone().ok_or(Unreached::NoAddress)?,
-            name: ServerName::try_from(site.name.clone()).map_err(Unreached::Name)?,
+            address: site.address.clone().ok_or(CallFailure::NoAddress)?,
+            name: ServerName::try_from(site.name.clone()).map_err(CallFailure::Name)?,
             config: Identity::read(&folder.path)?.client(&known)?,
         })
     }
 
-    pub(crate) async fn call(self, wire: &dyn Wire) -> Result<TlsStream<Connection>, Unreached> {
+    pub(crate) async fn call(self, wire: &dyn Wire) -> Result<TlsStream<Connection>, CallFailure> {
         let connect = async {
             let stream = wire.connect(&self.address).await.map_err(|e| match e.kind() {
-                std::io::ErrorKind::ConnectionRefused => Unreached::NobodyListens,
-                std::io::ErrorKind::TimedOut => Unreached::Silence,
-                _ => Unreached::System(e),
+                std::io::ErrorKind::ConnectionRefused => CallFailure::NobodyListens,
+                std::io::ErrorKind::TimedOut => CallFailure::Silence,
+                _ => CallFailure::System(e),
             })?;
-            TlsConnector::from(self.config).connect(self.name, stream).await.map_err(Unreached::Tls)
+            TlsConnector::from(self.config)
+                .connect(self.name, stream)
+                .await
+                .map_err(CallFailure::Tls)
         };
-        timeout(HANDSHAKE, connect).await.unwrap_or(Err(Unreached::Silence))
+        timeout(HANDSHAKE, connect).await.unwrap_or(Err(CallFailure::Silence))
     }
 }
 
@@ -104,14 +107,14 @@ impl Target {
 ///
 /// # Errors
 /// Why not.
-pub fn reach(folder: &Folder, peer: usize) -> Result<(), Unreached> {
+pub fn reach(folder: &Folder, peer: usize) -> Result<(), CallFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(Unreached::System)?.block_on(async {
+    runtime.map_err(CallFailure::System)?.block_on(async {
         let target = Target::read(folder, peer as u32)?;
         let mut stream = target.call(&Tcp::of(folder)).await?;
         // The other end looks at our certificate after we have seen its own: what it says first is
         // its verdict.
-        let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| Unreached::Silence)?;
-        heard.map(drop).map_err(Unreached::Tls)
+        let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| CallFailure::Silence)?;
+        heard.map(drop).map_err(CallFailure::Tls)
     })
 }

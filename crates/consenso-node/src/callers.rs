@@ -2,7 +2,7 @@
 //! not call too often.
 
 use crate::folder::{Folder, FolderError};
-use crate::identity::{Identity, IdentityError, Known};
+use crate::identity::{Identity, IdentityError, PeerIdentity};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,7 @@ impl Meter {
 /// What is needed to greet a caller.
 #[derive(Debug)]
 pub(crate) struct Greeting {
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<PeerIdentity>,
     pub(crate) config: Arc<ServerConfig>,
     stamps: Vec<(std::ffi::OsString, Option<SystemTime>, u64)>,
 }

@@ -301,7 +301,7 @@ fn released(folder: &Folder) -> Result<u32, NodeError> {
 
 /// The change that somebody asks for.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum ChangeRequest {
     /// A site is to leave.
     Leave(String),
     /// A site's place is to be taken.
@@ -328,11 +328,11 @@ pub enum Request {
 pub fn propose(
     folder: &Folder,
     experiment: &Experiment,
-    request: &Request,
+    request: &ChangeRequest,
 ) -> Result<Agreement, NodeError> {
     let change = match request {
-        Request::Leave(site) => Change::Leave { site: site.clone() },
-        Request::Replace { site, certificate, address, was } => {
+        ChangeRequest::Leave(site) => Change::Leave { site: site.clone() },
+        ChangeRequest::Replace { site, certificate, address, was } => {
             let chain = identity::certificates(certificate)?;
             let was = match was {
                 Some(path) => public_key(&identity::certificates(path)?[0])?,
@@ -341,8 +341,8 @@ pub fn propose(
             let chain = chain.iter().map(|der| der.as_ref().to_vec()).collect();
             Change::Replace { site: site.clone(), was, chain, address: address.clone() }
         }
-        Request::Part(one, other) => Change::Part { one: one.clone(), other: other.clone() },
-        Request::Edge(one, other, from) => {
+        ChangeRequest::Part(one, other) => Change::Part { one: one.clone(), other: other.clone() },
+        ChangeRequest::Edge(one, other, from) => {
             let (agent, _) = Driven::new(experiment, folder.me)?;
             let (last, done) = (agent.last(), released(folder)?);
             // Far enough ahead that all can sign meanwhile, and near enough to be worth it: both

@@ -1,6 +1,6 @@
 //! Auditing a ledger: what its events alone prove, next to what was claimed.
 
-use crate::agreement::{Agreement, Summary};
+use crate::agreement::{Agreement, AgreementSummary};
 use crate::decisions::DecidedBy;
 use crate::spending::ChargeRow;
 use crate::store::{Entry, Row};
@@ -36,7 +36,7 @@ pub struct Audited {
     /// Neighbours the run went on without: (agent, first round, weight).
     pub without: Vec<(u32, u32, f64)>,
     /// What the sites agreed to change since it began, each signed by all that remained.
-    pub changes: Vec<Summary>,
+    pub changes: Vec<AgreementSummary>,
     /// By whose word the site answers, where the study asks questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<AnswersBy>,

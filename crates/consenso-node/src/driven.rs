@@ -14,11 +14,11 @@ use crate::progress::Convergence;
 use bytes::Bytes;
 use consenso_engine::ConfigError;
 use consenso_engine::agent::{
-    AbsenceError, Agent, Checkpoint, Effect, Exchange, JoinError, Message, RejoinError,
+    AbsenceError, AddNeighbourError, Agent, Checkpoint, Effect, Exchange, Message, RejoinError,
     RestoreError, Vectors,
 };
 use consenso_engine::experiment::{Experiment, MaskedSite, SharingSite, Site, SitePlan};
-use consenso_engine::gate::{Charge, Label, Round, StopReason};
+use consenso_engine::gate::{Charge, MaskLabel, Round, StopReason};
 use consenso_engine::random::Seed;
 use consenso_engine::sharing::{MaskedMessage, MaskedSums, SecretShares};
 use consenso_engine::sharing::{Phase, ShareError, ShareMessage, ShareRefusal};
@@ -45,9 +45,9 @@ pub(crate) enum Wanted {
 /// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does
 /// stays.
 #[derive(Default)]
-struct Moving(Vec<f64>);
+struct MovingMean(Vec<f64>);
 
-impl Moving {
+impl MovingMean {
     /// Takes in the vector of a round; the first after a start is the mean.
     fn add(&mut self, share: f64, round: Round, vector: &[f64]) {
         if self.0.len() != vector.len() {
@@ -65,13 +65,13 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// How far the mean of what an agent released of late is from that of each neighbour's releases.
 #[derive(Default)]
-struct Apart {
+struct NeighbourDistance {
     round: Round,
     /// Its own, then its neighbours', one after the other.
-    means: Moving,
+    means: MovingMean,
 }
 
-impl Apart {
+impl NeighbourDistance {
     fn look(&mut self, agent: &Agent) {
         if agent.round() != self.round && !agent.releases().is_empty() {
             self.round = agent.round();
@@ -88,15 +88,15 @@ impl Apart {
 
 /// How far what the latest rounds reveal to everybody is from what the rounds before them did.
 #[derive(Default)]
-struct Steps {
+struct RevealedSteps {
     round: Round,
     /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start,
     /// when it is not known.
-    means: (Moving, Moving),
+    means: (MovingMean, MovingMean),
     length: Option<f64>,
 }
 
-impl Steps {
+impl RevealedSteps {
     /// Of a run that stands after this round.
     fn after(round: Round) -> Self {
         Self { round, ..Self::default() }
@@ -126,14 +126,14 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
     const ADDRESSED: bool = false;
 
     /// The bytes of what an agent sends in an exchange, everybody's parts one after the other.
-    fn bytes(exchange: u32, messages: &[Self::Message], vouched: &Vouched) -> Bytes;
+    fn bytes(exchange: u32, messages: &[Self::Message], vouched: &SignedVectors) -> Bytes;
 
     /// The message in a frame on the edge to `peer`, and the exchange that it is for.
     fn message(
         agent: &Agent<Self>,
         peer: u32,
         frame: Frame,
-    ) -> Result<(u32, Self::Message), Untaken>;
+    ) -> Result<(u32, Self::Message), FrameRefusal>;
 
     /// Whether a refusal says that the message was known already.
     fn was_known(_refusal: &Self::Refusal) -> bool {
@@ -185,27 +185,29 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
 }
 
 impl Framed for Vectors {
-    type Seen = Apart;
+    type Seen = NeighbourDistance;
     const SHARED: bool = false;
 
-    fn bytes(exchange: u32, messages: &[Message], _: &Vouched) -> Bytes {
+    fn bytes(exchange: u32, messages: &[Message], _: &SignedVectors) -> Bytes {
         let [message] = messages else { unreachable!("one message an exchange") };
         frame::release(message.from(), exchange, message.values())
     }
 
-    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Message), Untaken> {
-        let Frame::Release { from, round, values } = frame else { return Err(Untaken::OutOfPlace) };
+    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Message), FrameRefusal> {
+        let Frame::Release { from, round, values } = frame else {
+            return Err(FrameRefusal::OutOfPlace);
+        };
         if from != peer {
-            return Err(Untaken::Misplaced { what: "a release", from, peer });
+            return Err(FrameRefusal::Misplaced { what: "a release", from, peer });
         }
         Ok((round, Message::received(from, round, values)))
     }
 
-    fn look(agent: &Agent<Self>, seen: &mut Apart) {
+    fn look(agent: &Agent<Self>, seen: &mut NeighbourDistance) {
         seen.look(agent);
     }
 
-    fn convergence(agent: &Agent<Self>, seen: &Apart) -> Convergence {
+    fn convergence(agent: &Agent<Self>, seen: &NeighbourDistance) -> Convergence {
         Convergence::Disagreement(seen.largest(agent.neighbours().len()))
     }
 
@@ -215,21 +217,25 @@ impl Framed for Vectors {
 }
 
 impl Framed for SecretShares {
-    type Seen = Steps;
+    type Seen = RevealedSteps;
     const SHARED: bool = true;
     const ADDRESSED: bool = true;
 
-    fn bytes(exchange: u32, messages: &[ShareMessage], _: &Vouched) -> Bytes {
+    fn bytes(exchange: u32, messages: &[ShareMessage], _: &SignedVectors) -> Bytes {
         let one = |m: &ShareMessage| frame::words(m.from(), m.to(), exchange, m.words());
         messages.iter().map(one).collect::<Vec<_>>().concat().into()
     }
 
-    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, ShareMessage), Untaken> {
+    fn message(
+        _: &Agent<Self>,
+        peer: u32,
+        frame: Frame,
+    ) -> Result<(u32, ShareMessage), FrameRefusal> {
         let Frame::Words { from, to, round, words } = frame else {
-            return Err(Untaken::OutOfPlace);
+            return Err(FrameRefusal::OutOfPlace);
         };
         if from != peer {
-            return Err(Untaken::Misplaced { what: "a share", from, peer });
+            return Err(FrameRefusal::Misplaced { what: "a share", from, peer });
         }
         let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
         Ok((round, ShareMessage::received(from, to, Round(round.div_ceil(2)), phase, words)))
@@ -239,25 +245,25 @@ impl Framed for SecretShares {
         matches!(refusal, ShareRefusal::Replayed { .. })
     }
 
-    fn look(agent: &Agent<Self>, seen: &mut Steps) {
+    fn look(agent: &Agent<Self>, seen: &mut RevealedSteps) {
         seen.look(agent.round(), agent.revealed());
     }
 
-    fn seen_after(agent: &Agent<Self>) -> Steps {
-        Steps::after(agent.round())
+    fn seen_after(agent: &Agent<Self>) -> RevealedSteps {
+        RevealedSteps::after(agent.round())
     }
 
-    fn convergence(_: &Agent<Self>, seen: &Steps) -> Convergence {
+    fn convergence(_: &Agent<Self>, seen: &RevealedSteps) -> Convergence {
         Convergence::Step(seen.length)
     }
 }
 
 impl Framed for MaskedSums {
-    type Seen = Steps;
+    type Seen = RevealedSteps;
     const SHARED: bool = true;
     const MASKED: bool = true;
 
-    fn bytes(exchange: u32, messages: &[MaskedMessage], vouched: &Vouched) -> Bytes {
+    fn bytes(exchange: u32, messages: &[MaskedMessage], vouched: &SignedVectors) -> Bytes {
         let [message] = messages else { unreachable!("one message an exchange") };
         let (hop, label) = (message.hop(), message.label());
         if hop == 1 {
@@ -281,9 +287,9 @@ impl Framed for MaskedSums {
         agent: &Agent<Self>,
         peer: u32,
         frame: Frame,
-    ) -> Result<(u32, MaskedMessage), Untaken> {
+    ) -> Result<(u32, MaskedMessage), FrameRefusal> {
         let (from, exchange, round, hop, gone, before, vectors) = match frame {
-            Frame::Masked { hop, .. } if hop != 1 => return Err(Untaken::Unvouched),
+            Frame::Masked { hop, .. } if hop != 1 => return Err(FrameRefusal::Unvouched),
             Frame::Masked { from, exchange, round, hop, gone, before, vectors } => {
                 (from, exchange, round, hop, gone, before, vectors)
             }
@@ -291,29 +297,29 @@ impl Framed for MaskedSums {
                 let vectors = vectors_of(round, hop, exchange, &gone, &origins)?;
                 (from, exchange, round, hop, gone, None, vectors)
             }
-            _ => return Err(Untaken::OutOfPlace),
+            _ => return Err(FrameRefusal::OutOfPlace),
         };
         if from != peer {
-            return Err(Untaken::Misplaced { what: "masked vectors", from, peer });
+            return Err(FrameRefusal::Misplaced { what: "masked vectors", from, peer });
         }
         let gone = gone.into_iter().map(|(agent, since)| (agent, Round(since)));
         let (dropped, since) = gone.unzip::<_, _, Vec<u32>, Vec<Round>>();
-        let label = Label::new(Round(round), dropped);
+        let label = MaskLabel::new(Round(round), dropped);
         if agent.number_of(&label, hop) != Some(exchange) {
-            return Err(Untaken::Misnumbered { exchange, hop, round });
+            return Err(FrameRefusal::Misnumbered { exchange, hop, round });
         }
         Ok((exchange, MaskedMessage::received(from, label, since, hop, before, vectors)))
     }
 
-    fn look(agent: &Agent<Self>, seen: &mut Steps) {
+    fn look(agent: &Agent<Self>, seen: &mut RevealedSteps) {
         seen.look(agent.round(), agent.revealed());
     }
 
-    fn seen_after(agent: &Agent<Self>) -> Steps {
-        Steps::after(agent.round())
+    fn seen_after(agent: &Agent<Self>) -> RevealedSteps {
+        RevealedSteps::after(agent.round())
     }
 
-    fn convergence(_: &Agent<Self>, seen: &Steps) -> Convergence {
+    fn convergence(_: &Agent<Self>, seen: &RevealedSteps) -> Convergence {
         Convergence::Step(seen.length)
     }
 
@@ -341,7 +347,7 @@ impl Framed for MaskedSums {
 
 /// Masked vectors as their origins signed them, by the number of the round's first exchange and by
 /// whose they are.
-pub(crate) type Vouched = BTreeMap<(u32, u32), Origin>;
+pub(crate) type SignedVectors = BTreeMap<(u32, u32), Origin>;
 
 /// Whose vector a frame with which a round begins has, and in which exchange, if it is such a frame.
 pub(crate) fn origin_of(frame: &[u8]) -> Option<(u32, u32)> {
@@ -366,7 +372,7 @@ fn vectors_of(
     exchange: u32,
     gone: &[(u32, u32)],
     origins: &[Origin],
-) -> Result<WordsOf, Untaken> {
+) -> Result<WordsOf, FrameRefusal> {
     let first = exchange.checked_sub(hop.max(2) - 1);
     let of_label = |there: &[(u32, u32)]| there.iter().map(|g| g.0).eq(gone.iter().map(|g| g.0));
     let one = |origin: &Origin| match Frame::decode(&origin.frame) {
@@ -378,14 +384,14 @@ fn vectors_of(
         {
             Ok(vectors.swap_remove(0))
         }
-        _ => Err(Untaken::OtherRound),
+        _ => Err(FrameRefusal::OtherRound),
     };
     origins.iter().map(one).collect()
 }
 
 /// Why a frame was not taken; the agent is as it was.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Untaken {
+pub(crate) enum FrameRefusal {
     /// No message of this exchange is in such a frame.
     #[error("a frame out of place")]
     OutOfPlace,
@@ -412,7 +418,7 @@ pub(crate) struct Driven(Box<dyn Drive>);
 impl Driven {
     pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), ConfigError> {
         fn driven<E: Framed>(agent: Agent<E>) -> Driven {
-            let (seen, vouched) = (E::Seen::default(), Vouched::new());
+            let (seen, vouched) = (E::Seen::default(), SignedVectors::new());
             Driven(Box::new(Driver { agent, seen, vouched }))
         }
         if experiment.is_masked() {
@@ -508,10 +514,10 @@ pub(crate) trait Drive: Send + Sync {
     fn may_go_without(&self) -> Result<(), AbsenceError>;
 
     /// Whether its claim stands with another neighbour; why not.
-    fn may_join(&self) -> Result<(), JoinError>;
+    fn may_join(&self) -> Result<(), AddNeighbourError>;
 
     /// Gives it another neighbour from an exchange on.
-    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError>;
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), AddNeighbourError>;
 
     /// Neighbours that it gets or got after the start, each with its first exchange.
     fn joined(&self) -> Vec<(u32, u32)>;
@@ -553,7 +559,7 @@ pub(crate) trait Drive: Send + Sync {
 
     /// Takes in what `peer` sent for an exchange; its number. What was known already changes
     /// nothing.
-    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken>;
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, FrameRefusal>;
 
     /// The masked vector of a site as it signed it, by the number of the exchange and whose it is.
     fn vouched(&self, of: (u32, u32)) -> Option<&Origin>;
@@ -563,7 +569,12 @@ pub(crate) trait Drive: Send + Sync {
 
     /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange;
     /// see [`Self::handle`].
-    fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, Untaken> {
+    fn take(
+        &mut self,
+        peer: u32,
+        frame: Frame,
+        largest: &mut (f64, u32),
+    ) -> Result<u32, FrameRefusal> {
         let sent = match &frame {
             Frame::Release { round, values, .. } => {
                 (values.iter().fold(0.0, |most: f64, x| most.max(x.abs())), *round)
@@ -583,7 +594,7 @@ struct Driver<E: Framed> {
     agent: Agent<E>,
     seen: E::Seen,
     /// What can be passed on.
-    vouched: Vouched,
+    vouched: SignedVectors,
 }
 
 impl<E: Framed> Drive for Driver<E> {
@@ -662,11 +673,11 @@ impl<E: Framed> Drive for Driver<E> {
         self.agent.may_go_without()
     }
 
-    fn may_join(&self) -> Result<(), JoinError> {
+    fn may_join(&self) -> Result<(), AddNeighbourError> {
         self.agent.may_join()
     }
 
-    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), AddNeighbourError> {
         self.agent.join(neighbour, weight, from)
     }
 
@@ -752,10 +763,12 @@ impl<E: Framed> Drive for Driver<E> {
         }
     }
 
-    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken> {
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, FrameRefusal> {
         let (exchange, message) = E::message(&self.agent, peer, frame)?;
         match self.agent.handle(&message) {
-            Err(refusal) if !E::was_known(&refusal) => Err(Untaken::Refused(Box::new(refusal))),
+            Err(refusal) if !E::was_known(&refusal) => {
+                Err(FrameRefusal::Refused(Box::new(refusal)))
+            }
             _ => Ok(exchange),
         }
     }

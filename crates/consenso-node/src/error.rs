@@ -6,7 +6,7 @@ use crate::folder::FolderError;
 use crate::identity::IdentityError;
 use crate::store::StoreError;
 use consenso_engine::ConfigError;
-use consenso_engine::agent::{AbsenceError, JoinError, RejoinError, RestoreError};
+use consenso_engine::agent::{AbsenceError, AddNeighbourError, RejoinError, RestoreError};
 use consenso_engine::gate::Round;
 use consenso_ledger::LedgerError;
 
@@ -33,7 +33,7 @@ pub enum NodeError {
     Absence(#[from] AbsenceError),
     /// The algorithm's claim does not stand with another neighbour.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(#[from] AddNeighbourError),
     /// The algorithm's state cannot be had from what was released.
     #[error(transparent)]
     Rejoin(#[from] RejoinError),

@@ -11,7 +11,7 @@
 
 use crate::agreement::{self, Agreement};
 use crate::frame::{Digest, Hex, sha256, unhex};
-use crate::identity::Known;
+use crate::identity::PeerIdentity;
 use consenso_engine::graph::Graph;
 use consenso_engine::privacy::Adversary;
 use consenso_engine::privacy::studies::Rule;
@@ -344,7 +344,7 @@ impl Folder {
     ///
     /// # Errors
     /// A pin that is not one.
-    pub fn known(&self) -> Result<Vec<Known>, FolderError> {
+    pub fn known(&self) -> Result<Vec<PeerIdentity>, FolderError> {
         known(&self.path, &self.peers)
     }
 
@@ -353,7 +353,7 @@ impl Folder {
     ///
     /// # Errors
     /// A file that is wrong, or that names other sites.
-    pub(crate) fn peers_now(&self) -> Result<(Vec<Peer>, Vec<Known>), FolderError> {
+    pub(crate) fn peers_now(&self) -> Result<(Vec<Peer>, Vec<PeerIdentity>), FolderError> {
         let peers = read_peers(&self.path)?;
         if !peers.iter().map(|p| &p.name).eq(self.peers.iter().map(|p| &p.name)) {
             let message = "it names other sites than when the node started".to_owned();
@@ -485,7 +485,7 @@ pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
 }
 
 /// The sites' names and pins.
-pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<Known>, FolderError> {
+pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<PeerIdentity>, FolderError> {
     let one = |peer: &Peer| {
         let digest = |pin: &str| {
             let pin = unhex(pin).and_then(|bytes| Digest::try_from(bytes).ok());
@@ -495,7 +495,7 @@ pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<Known>, FolderE
             })
         };
         let next = peer.next_pin.as_deref().map(digest).transpose()?;
-        Ok(Known { name: peer.name.clone(), pin: digest(&peer.pin)?, next })
+        Ok(PeerIdentity { name: peer.name.clone(), pin: digest(&peer.pin)?, next })
     };
     peers.iter().map(one).collect()
 }

@@ -7,7 +7,7 @@
 
 use crate::release_signature::{MAX_SIGNATURE, ReleaseSignature};
 use bytes::Bytes;
-use consenso_engine::gate::{Label, Round};
+use consenso_engine::gate::{MaskLabel, Round};
 use consenso_engine::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
@@ -453,7 +453,7 @@ impl Frame {
             Self::Release { from, round, values } => release(*from, *round, values),
             Self::Words { from, to, round, words: all } => words(*from, *to, *round, all),
             Self::Masked { from, exchange, round, hop, gone, before, vectors } => {
-                let label = Label::new(Round(*round), gone.iter().map(|g| g.0));
+                let label = MaskLabel::new(Round(*round), gone.iter().map(|g| g.0));
                 let since = gone.iter().map(|g| Round(g.1)).collect();
                 let (before, vectors) = (before.clone(), vectors.clone());
                 masked(
@@ -864,7 +864,7 @@ mod tests {
             have: 7,
         };
         let told = SignedReceipt { about: 2, blake3: [0x44; 32], signature: signature() };
-        let said = crate::release_signature::Statement {
+        let said = crate::release_signature::ReleaseStatement {
             study: [0x11; 32],
             from: 1,
             to: None,

@@ -74,7 +74,7 @@ fn tls(error: impl std::fmt::Display) -> IdentityError {
 
 /// A site as its peers know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct PeerIdentity {
     /// Its name, which its certificate must carry.
     pub name: String,
     /// SHA-256 of its public key.
@@ -83,7 +83,7 @@ pub struct Known {
     pub next: Option<Digest>,
 }
 
-impl Known {
+impl PeerIdentity {
     /// Whether a key with this pin is the site's.
     #[must_use]
     pub fn has(&self, pin: &Digest) -> bool {
@@ -155,7 +155,7 @@ impl Identity {
     ///
     /// # Errors
     /// What TLS says.
-    pub fn server(&self, known: &[Known]) -> Result<Arc<ServerConfig>, IdentityError> {
+    pub fn server(&self, known: &[PeerIdentity]) -> Result<Arc<ServerConfig>, IdentityError> {
         let inner =
             WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
         let verifier = Pinned { inner: inner.build().map_err(tls)?, known: known.to_vec() };
@@ -175,7 +175,7 @@ impl Identity {
     ///
     /// # Errors
     /// What TLS says.
-    pub fn client(&self, peer: &Known) -> Result<Arc<ClientConfig>, IdentityError> {
+    pub fn client(&self, peer: &PeerIdentity) -> Result<Arc<ClientConfig>, IdentityError> {
         let inner =
             WebPkiServerVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
         let verifier = Pinned { inner: inner.build().map_err(tls)?, known: vec![peer.clone()] };
@@ -198,7 +198,7 @@ fn provider() -> Arc<CryptoProvider> {
 /// The usual checks of a verifier, then the name and the pin.
 #[derive(Debug)]
 struct Pinned<V: ?Sized> {
-    known: Vec<Known>,
+    known: Vec<PeerIdentity>,
     inner: Arc<V>,
 }
 
@@ -294,7 +294,7 @@ impl ClientCertVerifier for Pinned<dyn ClientCertVerifier> {
 
 /// Why a certificate is nobody's.
 #[derive(Debug, thiserror::Error)]
-pub enum Stranger {
+pub enum UnknownCertificate {
     /// It is none.
     #[error("not a certificate: {0}")]
     NoCertificate(webpki::Error),
@@ -313,16 +313,21 @@ pub enum Stranger {
 ///
 /// # Errors
 /// What did not fit.
-pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<usize, Stranger> {
-    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Stranger::NoCertificate)?;
+pub fn recognise(
+    certificate: &CertificateDer<'_>,
+    known: &[PeerIdentity],
+) -> Result<usize, UnknownCertificate> {
+    let parsed =
+        webpki::EndEntityCert::try_from(certificate).map_err(UnknownCertificate::NoCertificate)?;
     let pin = sha256(&[parsed.subject_public_key_info().as_ref()]);
     let Some(index) = known.iter().position(|site| site.has(&pin)) else {
-        return Err(Stranger::Unlisted(pin));
+        return Err(UnknownCertificate::Unlisted(pin));
     };
-    let name = ServerName::try_from(known[index].name.as_str()).map_err(Stranger::Name)?;
+    let name =
+        ServerName::try_from(known[index].name.as_str()).map_err(UnknownCertificate::Name)?;
     match parsed.verify_is_valid_for_subject_name(&name) {
         Ok(()) => Ok(index),
-        Err(_) => Err(Stranger::OtherName(known[index].name.clone())),
+        Err(_) => Err(UnknownCertificate::OtherName(known[index].name.clone())),
     }
 }
 
@@ -677,13 +682,13 @@ mod tests {
         let authority = Authority::new().unwrap();
         let a = authority.issue("a", Validity::default()).unwrap();
         let b = self_signed("b", Validity::default()).unwrap();
-        let known = |name: &str, issued: &Issued| Known {
+        let known = |name: &str, issued: &Issued| PeerIdentity {
             name: name.into(),
             pin: pin(&der(&issued.certificate)).unwrap(),
             next: None,
         };
         // While keys are replaced a site is known by either.
-        let both = Known { next: known("a", &b).pin.into(), ..known("a", &a) };
+        let both = PeerIdentity { next: known("a", &b).pin.into(), ..known("a", &a) };
         assert!(both.has(&known("a", &a).pin) && both.has(&known("a", &b).pin));
         assert_eq!(recognise(&der(&a.certificate), std::slice::from_ref(&both)).unwrap(), 0);
         assert!(recognise(&der(&b.certificate), &[both]).is_err(), "the name must be its own");

@@ -54,7 +54,7 @@ mod witness;
 
 pub use consenso_ledger::clock;
 
-pub use call::{Unreached, reach};
+pub use call::{CallFailure, reach};
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};
 pub use progress::{Convergence, Progress, Watched};

@@ -10,7 +10,7 @@ use crate::call::{HANDSHAKE, Target};
 use crate::callers::{CallLimiter, CallRate, Greetings, Meter, NoGreeting};
 use crate::folder::{Folder, short};
 use crate::frame::{self, Digest, Frame, FrameError, Hello, VERSION};
-use crate::identity::{Stranger, public_key, recognise};
+use crate::identity::{UnknownCertificate, public_key, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use std::collections::{HashMap, VecDeque};
@@ -117,7 +117,7 @@ pub(crate) struct Shared {
 
 /// What a site's links need to know of its study.
 #[derive(Debug)]
-pub(crate) struct Around {
+pub(crate) struct StudyContext {
     pub(crate) neighbours: Vec<u32>,
     pub(crate) graph: Digest,
     pub(crate) dim: usize,
@@ -128,12 +128,12 @@ pub(crate) struct Around {
 impl Shared {
     pub(crate) fn new(
         folder: Folder,
-        study: Around,
+        study: StudyContext,
         audit: AuditLog,
         events: mpsc::Sender<LinkEvent>,
         wire: Arc<dyn Wire>,
     ) -> Self {
-        let Around { neighbours, graph, dim, have } = study;
+        let StudyContext { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
         let keys = Mutex::default();
@@ -509,7 +509,7 @@ enum NoLink {
     #[error("no certificate")]
     NoCertificate,
     #[error(transparent)]
-    Stranger(#[from] Stranger),
+    Stranger(#[from] UnknownCertificate),
     #[error("{name}: {reason}")]
     Revoked { name: String, reason: String },
     #[error("{0} has {CONNECTIONS} connections already")]
@@ -689,7 +689,7 @@ async fn dial(shared: &Arc<Shared>, peer: u32) -> Result<(mpsc::Sender<Bytes>, I
         .keep_alive_timeout(shared.keep_alive())
         .keep_alive_while_idle(true);
     let channel = endpoint
-        .connect_with_connector(Once(Some(hyper_util::rt::TokioIo::new(stream))))
+        .connect_with_connector(SingleConnection(Some(hyper_util::rt::TokioIo::new(stream))))
         .await
         .map_err(|e| format!("{address}: {e}"))?;
     let mut grpc = tonic::client::Grpc::new(channel)
@@ -714,9 +714,9 @@ struct Incoming {
 type ClientStream = hyper_util::rt::TokioIo<Metered<tokio_rustls::client::TlsStream<Connection>>>;
 
 /// Hands a connection that is already there to the HTTP/2 client.
-struct Once(Option<ClientStream>);
+struct SingleConnection(Option<ClientStream>);
 
-impl tower_service::Service<http::Uri> for Once {
+impl tower_service::Service<http::Uri> for SingleConnection {
     type Response = ClientStream;
     type Error = std::io::Error;
     type Future = std::future::Ready<Result<ClientStream, std::io::Error>>;
@@ -969,7 +969,7 @@ pub(crate) mod tests_api {
         events: mpsc::Sender<LinkEvent>,
     ) -> Arc<Shared> {
         let audit = AuditLog::open(log).unwrap();
-        let study = Around { neighbours: vec![peer], graph, dim, have: 0 };
+        let study = StudyContext { neighbours: vec![peer], graph, dim, have: 0 };
         Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp::default())))
     }
 

@@ -111,7 +111,7 @@ pub fn share(root: &Path, plan: &Plan, certificates: &[PathBuf]) -> Result<(), N
         check_name(name)?;
         let own = identity::believable(path)?;
         let pin = identity::pin(&own)?;
-        let known = identity::Known { name: name.clone(), pin, next: None };
+        let known = identity::PeerIdentity { name: name.clone(), pin, next: None };
         identity::recognise(&own, &[known]).map_err(|_| {
             NewError::Plan(format!("{}: is no certificate of site {name}", path.display()))
         })?;

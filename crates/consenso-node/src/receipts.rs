@@ -3,7 +3,7 @@
 
 use crate::audit_log;
 use crate::frame::{Digest, Hex, unhex};
-use crate::release_signature::{ReleaseSignature, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement};
 use crate::store::{Entry, Row};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// What the comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Compared {
+pub struct ReceiptComparison {
     /// Releases that both have, with the same hash.
     pub agree: usize,
     /// Of those, how many the neighbour holds with this site's valid signature.
@@ -27,7 +27,7 @@ pub struct Compared {
     pub forged: Vec<u32>,
 }
 
-impl Compared {
+impl ReceiptComparison {
     /// Whether the ledger knows everything that the neighbour can prove.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -57,7 +57,7 @@ pub fn compare(
     owner: Owner<'_>,
     neighbour: u32,
     log: &Path,
-) -> std::io::Result<Compared> {
+) -> std::io::Result<ReceiptComparison> {
     let mut released: BTreeMap<(String, u32), (String, bool)> = BTreeMap::new();
     let mut studies: BTreeMap<i64, String> = BTreeMap::new();
     for row in rows {
@@ -70,7 +70,7 @@ pub fn compare(
             _ => {}
         }
     }
-    let mut found = Compared::default();
+    let mut found = ReceiptComparison::default();
     let mut study = String::new();
     for line in std::io::BufReader::new(std::fs::File::open(log)?).lines() {
         let Ok(line) = serde_json::from_str::<Value>(&line?) else { continue };
@@ -123,7 +123,7 @@ fn is_signed(
     let scheme = line["scheme"].as_u64().and_then(|s| u16::try_from(s).ok());
     let signature = line["signature"].as_str().and_then(unhex);
     let (Some(scheme), Some(signature)) = (scheme, signature) else { return false };
-    let said = Statement { study, from: owner.number, to, round, blake3 };
+    let said = ReleaseStatement { study, from: owner.number, to, round, blake3 };
     let signature = ReleaseSignature { scheme, bytes: signature.into() };
     owner.keys.iter().any(|key| said.is_signed_by(key, &signature))
 }

@@ -33,8 +33,8 @@ use crate::frame::{Digest, Frame, release_hash};
 use crate::identity::{Identity, public_key};
 use crate::link::{self, LinkEvent, Shared};
 use crate::node::{lock, opening};
-use crate::release_signature::{ReleaseSignature, Statement};
-use crate::store::{Entry, Opening, Store};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement};
+use crate::store::{Entry, Store, StudyStart};
 use crate::wire::{Tcp, Wire};
 use crate::witness::{Seen, Witness};
 use crate::{spending, studies};
@@ -257,7 +257,7 @@ fn whom_to_ask(
 }
 
 /// Under which name the study stands in the ledger beside the records, if it does.
-fn booked_before(ledger: &RecordsLedger, opening: &Opening, cost: StudyCost) -> Option<String> {
+fn booked_before(ledger: &RecordsLedger, opening: &StudyStart, cost: StudyCost) -> Option<String> {
     let name = format!("{} {}", opening.site, crate::folder::short(&opening.experiment));
     let known = ledger.studies().filter(|s| s.name == name && s.cost == cost).last();
     known.map(|s| s.id.clone())
@@ -461,7 +461,8 @@ async fn ask(
     let mut inquiry = Inquiry::new(folder, width, open)?;
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
-    let edges = link::Around { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
+    let edges =
+        link::StudyContext { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
     let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
     let links = link::start(Arc::clone(&shared))
         .await
@@ -579,7 +580,8 @@ impl<'a> Inquiry<'a> {
             }
         };
         let blake3 = release_hash(bytes);
-        let statement = Statement { study: self.folder.study, from: me, to: None, round, blake3 };
+        let statement =
+            ReleaseStatement { study: self.folder.study, from: me, to: None, round, blake3 };
         if !self.keys.iter().any(|key| statement.is_signed_by(key, signature)) {
             // A place of the file that was being written when the process ended; or a lie, which
             // is worth nothing.

@@ -39,7 +39,7 @@ pub struct ReleaseSignature {
 /// What a site says when it sends a release: `to` is the receiver of a share, which nobody else
 /// gets, and `None` for a release that is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement {
+pub struct ReleaseStatement {
     /// The study's digest.
     pub study: Digest,
     /// Who sends.
@@ -52,7 +52,7 @@ pub struct Statement {
     pub blake3: Digest,
 }
 
-impl Statement {
+impl ReleaseStatement {
     /// The bytes that are signed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
@@ -153,16 +153,17 @@ mod tests {
         };
         let (a, b) = (identity("a"), identity("b"));
         let key = |identity: &Identity| public_key(identity.certificate()).unwrap();
-        let said = Statement { study: [1; 32], from: 0, to: None, round: 5, blake3: [2; 32] };
+        let said =
+            ReleaseStatement { study: [1; 32], from: 0, to: None, round: 5, blake3: [2; 32] };
         let signature = ReleaseSigner::new(&a).unwrap().sign(&said.bytes()).unwrap();
         assert!(said.is_signed_by(&key(&a), &signature));
         assert!(!said.is_signed_by(&key(&b), &signature), "another site's key");
         for other in [
-            Statement { study: [3; 32], ..said },
-            Statement { from: 1, ..said },
-            Statement { to: Some(1), ..said },
-            Statement { round: 6, ..said },
-            Statement { blake3: [3; 32], ..said },
+            ReleaseStatement { study: [3; 32], ..said },
+            ReleaseStatement { from: 1, ..said },
+            ReleaseStatement { to: Some(1), ..said },
+            ReleaseStatement { round: 6, ..said },
+            ReleaseStatement { blake3: [3; 32], ..said },
         ] {
             assert!(!other.is_signed_by(&key(&a), &signature), "{other:?}");
         }

@@ -1,6 +1,6 @@
 //! Who signs for a site: its key file, or a device that never gives the key away.
 //!
-//! A device stands behind [`Signs`]. The one that is here asks a command (`signer` in `site.toml`):
+//! A device stands behind [`SigningDevice`]. The one that is here asks a command (`signer` in `site.toml`):
 //! it gets the bytes on its standard input and writes the signature to its standard output, so that
 //! whatever reaches a hardware module (PKCS#11 tools, a cloud's own, a signing daemon) can be used,
 //! and no library of a vendor runs inside the node. `deploy/pkcs11-sign.sh` is one for PKCS#11.
@@ -52,7 +52,7 @@ pub enum SignError {
 }
 
 /// Signs bytes with a key that stays where it is.
-pub trait Signs: Debug + Send + Sync {
+pub trait SigningDevice: Debug + Send + Sync {
     /// The signature of these bytes, in the form that TLS 1.3 has for the key's scheme.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl SignerCommand {
 /// the signature decides about longer ones.
 const AGAIN: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
 
-impl Signs for SignerCommand {
+impl SigningDevice for SignerCommand {
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
         for pause in AGAIN {
             match self.sign_once(bytes) {
@@ -147,14 +147,17 @@ impl SignerCommand {
 /// A key behind a device, for TLS and for releases.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceKey {
-    device: Arc<dyn Signs>,
+    device: Arc<dyn SigningDevice>,
     scheme: SignatureScheme,
     public: Vec<u8>,
 }
 
 impl DeviceKey {
     /// The key of a certificate; the device must have it.
-    pub(crate) fn new(device: Arc<dyn Signs>, certificate: &[u8]) -> Result<Self, IdentityError> {
+    pub(crate) fn new(
+        device: Arc<dyn SigningDevice>,
+        certificate: &[u8],
+    ) -> Result<Self, IdentityError> {
         let public = public_key(certificate)?;
         let scheme = scheme_of(&public).ok_or_else(|| {
             IdentityError::Tls(

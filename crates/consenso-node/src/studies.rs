@@ -9,7 +9,7 @@
 //! reserved.
 
 use crate::admission;
-use crate::agreement::Summary;
+use crate::agreement::AgreementSummary;
 use crate::claim::{self, AuditError};
 use crate::error::NodeError;
 use crate::folder::Folder;
@@ -43,7 +43,7 @@ pub struct StudyLine {
     /// What counts for it among all studies.
     pub counts: Option<StudyCost>,
     /// What the sites agreed to change since it began.
-    pub changes: Vec<Summary>,
+    pub changes: Vec<AgreementSummary>,
 }
 
 /// Lists the studies of a verified ledger.

@@ -19,22 +19,22 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 pub(crate) type Connection = Box<dyn Bytes>;
 
 /// What a call to the network will give.
-pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
 /// Calls and is called.
 pub(crate) trait Wire: Debug + Send + Sync {
     /// Calls an address.
-    fn connect<'a>(&'a self, address: &'a str) -> Soon<'a, Connection>;
+    fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Connection>;
 
     /// Waits for calls to an address of this host.
-    fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>>;
+    fn listen<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Box<dyn Listener>>;
 }
 
 /// Who waits for calls.
 pub(crate) trait Listener: Send {
     /// The next call and where it comes from: the host alone, for the port of a caller changes with
     /// every call and says nothing.
-    fn accept(&mut self) -> Soon<'_, (Connection, String)>;
+    fn accept(&mut self) -> BoxFuture<'_, (Connection, String)>;
 }
 
 /// The real network: calls go straight, or through a proxy.
@@ -51,7 +51,7 @@ impl Tcp {
 }
 
 impl Wire for Tcp {
-    fn connect<'a>(&'a self, address: &'a str) -> Soon<'a, Connection> {
+    fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Connection> {
         Box::pin(async move {
             undelayed(match &self.proxy {
                 Some(proxy) => proxy.connect(address).await?,
@@ -60,7 +60,7 @@ impl Wire for Tcp {
         })
     }
 
-    fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>> {
+    fn listen<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Box<dyn Listener>> {
         Box::pin(
             async move { Ok(Box::new(TcpListener::bind(address).await?) as Box<dyn Listener>) },
         )
@@ -68,7 +68,7 @@ impl Wire for Tcp {
 }
 
 impl Listener for TcpListener {
-    fn accept(&mut self) -> Soon<'_, (Connection, String)> {
+    fn accept(&mut self) -> BoxFuture<'_, (Connection, String)> {
         Box::pin(async move {
             let (stream, address) = TcpListener::accept(self).await?;
             Ok((undelayed(stream)?, address.ip().to_string()))

@@ -347,9 +347,9 @@ pub(crate) trait Link: Copy {
 /// Given weights per row instead of a function of the margin: Σ_j w_j z_j (zᵀv), for Hessian
 /// products.
 #[derive(Clone, Copy)]
-struct Weighted;
+struct GivenCurvatures;
 
-impl Link for Weighted {
+impl Link for GivenCurvatures {
     #[inline(always)]
     fn slope<S: Lanes>(self, s: S, margin: S::V, weight: S::V) -> S::V {
         s.mul(margin, weight)
@@ -358,9 +358,9 @@ impl Link for Weighted {
 
 /// Given slopes instead of a function of the margin: Σ_j w_j z_j.
 #[derive(Clone, Copy)]
-struct Given;
+struct GivenSlopes;
 
-impl Link for Given {
+impl Link for GivenSlopes {
     const MARGIN: bool = false;
     #[inline(always)]
     fn slope<S: Lanes>(self, _: S, _: S::V, weight: S::V) -> S::V {
@@ -572,19 +572,19 @@ trait Kernel: Sized {
     fn dispatch(self) {
         #[cfg(target_arch = "x86_64")]
         if let Some(simd) = wide().filter(|_| Self::WIDE) {
-            return simd.vectorize(On(simd, self));
+            return simd.vectorize(OnRows(simd, self));
         } else if let Some(simd) = pulp::x86::V3::try_new() {
-            return simd.vectorize(On(simd, self));
+            return simd.vectorize(OnRows(simd, self));
         }
         self.run(Portable);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-struct On<S, K>(S, K);
+struct OnRows<S, K>(S, K);
 
 #[cfg(target_arch = "x86_64")]
-impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for On<S, K> {
+impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for OnRows<S, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -639,7 +639,7 @@ pub(crate) fn weighted_gram(
     scratch: &mut Scratch,
     out: &mut [f64],
 ) {
-    gradient(rows, weights, v, Weighted, scratch, out);
+    gradient(rows, weights, v, GivenCurvatures, scratch, out);
 }
 
 /// `out = Σ_j w_j z_j`.
@@ -650,7 +650,7 @@ pub(crate) fn weighted_sum(
     out: &mut [f64],
 ) {
     let zero = vec![0.0; out.len()];
-    gradient(rows, weights, &zero, Given, scratch, out);
+    gradient(rows, weights, &zero, GivenSlopes, scratch, out);
 }
 
 /// Margins z_jᵀx of all rows.
@@ -1037,13 +1037,13 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             "avx2" => {
                 if let Some(simd) = pulp::x86::V3::try_new() {
-                    return simd.vectorize(On(simd, kernel));
+                    return simd.vectorize(OnRows(simd, kernel));
                 }
             }
             #[cfg(target_arch = "x86_64")]
             "avx512" => {
                 if let Some(simd) = pulp::x86::V4::try_new() {
-                    return simd.vectorize(On(simd, kernel));
+                    return simd.vectorize(OnRows(simd, kernel));
                 }
             }
             _ => {}
@@ -1115,7 +1115,7 @@ mod tests {
     /// Rows of two numbers, two categories and a constant, with or without a scale, as codes and as
     /// they are.
     fn coded(rows: usize, scaled: bool) -> (crate::data::Records, crate::data::Records) {
-        let mut shape = crate::data::Shape::default();
+        let mut shape = crate::data::CodeLayout::default();
         shape.number();
         shape.category(30, 30, |l| (l, 0.3 + l as f64));
         shape.category(5, 5, |l| (l, 1.0 - 0.1 * l as f64));

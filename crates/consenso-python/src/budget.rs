@@ -42,7 +42,7 @@ impl Budget {
         let charge: FitCost = serde_json::from_str(charge).map_err(input)?;
         match py.detach(|| self.0.spend(name, charge, copies)) {
             Ok(()) => Ok(None),
-            Err(error @ LedgerError::NotLetIn { .. }) => Ok(Some(error.to_string())),
+            Err(error @ LedgerError::StudyRefused { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(input(error)),
         }
     }

@@ -32,7 +32,7 @@ mod strategy;
 pub use answers::{Answer, Answered, Expected, Test, answer};
 pub use columns::{ColumnInfo, ColumnKind, Columns};
 pub use error::QuestionError;
-pub use plan::{Norms, Plan, Request};
+pub use plan::{Norms, Plan, QuestionnaireFacts};
 pub use question::{Question, QuestionKind};
 pub use released::{KnownPart, Released};
 pub use render::{csv, html, latex, text};

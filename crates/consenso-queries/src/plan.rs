@@ -26,7 +26,7 @@ const MOST: usize = 1 << 18;
 
 /// What is public of a questionnaire beside its questions.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct QuestionnaireFacts {
     /// Names of the sites.
     pub sites: Vec<String>,
     /// How many records each has, which is public.
@@ -112,7 +112,7 @@ impl Plan {
     pub fn new(
         questions: &[Question],
         columns: &Columns,
-        request: &Request,
+        request: &QuestionnaireFacts,
     ) -> Result<Self, QuestionError> {
         let mut plan = Self {
             columns: columns.clone(),
@@ -166,7 +166,7 @@ impl Plan {
     }
 
     /// Divides the budget: what a wanted precision takes first, the rest by weight.
-    fn divide(&mut self, request: &Request) -> Result<(), QuestionError> {
+    fn divide(&mut self, request: &QuestionnaireFacts) -> Result<(), QuestionError> {
         let open: Vec<bool> = self
             .known
             .iter()
@@ -367,7 +367,7 @@ impl Plan {
         vector
     }
 
-    /// What is expected of every answer before it is asked; `sigma` as in [`Request`].
+    /// What is expected of every answer before it is asked; `sigma` as in [`QuestionnaireFacts`].
     #[must_use]
     pub fn expected(&self, sigma: [f64; 2]) -> Vec<Vec<Expected>> {
         let of_part = |(part, known): (&Part, &Option<KnownPart>)| match known {
@@ -412,7 +412,7 @@ struct Asked<'a> {
     plan: &'a mut Plan,
     question: &'a Question,
     number: usize,
-    request: &'a Request,
+    request: &'a QuestionnaireFacts,
 }
 
 impl Asked<'_> {

@@ -1,6 +1,8 @@
 //! Estimates against textbook formulas on single records, intervals against their promise.
 
-use consenso_queries::{Answer, Answered, Columns, Plan, Question, Released, Request, answer};
+use consenso_queries::{
+    Answer, Answered, Columns, Plan, Question, QuestionnaireFacts, Released, answer,
+};
 use consenso_tables::{Column, Format, Kind, Label, Records, Schema};
 use serde_json::Value;
 
@@ -46,12 +48,12 @@ fn plan(questions: &[&str], records: usize, sampling: bool) -> Plan {
         .enumerate()
         .map(|(k, text)| Question::from_phrase(text, k).unwrap())
         .collect();
-    let request = Request {
+    let request = QuestionnaireFacts {
         sites: vec!["all".into()],
         counts: vec![records],
         level: 0.95,
         sampling,
-        ..Request::default()
+        ..QuestionnaireFacts::default()
     };
     Plan::new(&questions, &columns(), &request).unwrap()
 }
@@ -286,12 +288,12 @@ fn bins_follow_the_noise_and_the_plan_knows_what_they_cost() {
     let question = Question::from_phrase("quantiles age", 0).unwrap();
     let mut widths = Vec::new();
     for sigma in [60.0, 8.0, 2.5] {
-        let request = Request {
+        let request = QuestionnaireFacts {
             sites: vec!["all".into()],
             counts: vec![ages.len()],
             level: 0.95,
             about: Some(sigma),
-            ..Request::default()
+            ..QuestionnaireFacts::default()
         };
         let plan = Plan::new(std::slice::from_ref(&question), &Columns::of(&schema), &request);
         let plan = plan.unwrap();

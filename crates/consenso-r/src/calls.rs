@@ -150,7 +150,7 @@ impl<'a> Charge<'a> {
     /// The error of a run, which may be the budget's.
     fn or(self, error: impl Into<CallError>) -> CallError {
         match self.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error @ LedgerError::NotLetIn { .. }) => CallError::Spent(error.to_string()),
+            Some(error @ LedgerError::StudyRefused { .. }) => CallError::Spent(error.to_string()),
             Some(error) => CallError::Accounting(error.to_string()),
             None => error.into(),
         }

@@ -6,15 +6,15 @@ pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
 use consenso_engine::ConfigError;
 use consenso_engine::data::{
-    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError,
-    Scratch, Storing, Table, TextEncoding, Unknown, csv, libsvm,
+    DataError, Dataset, DatasetWriter, Draft, DraftOptions, Encoder, Encoding, Format, Schema,
+    SchemaError, Scratch, Table, TextEncoding, Unknown, csv, libsvm,
 };
 use consenso_engine::experiment::{
-    CallerError, ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError,
+    CallerError, DataOrigin, ExperimentSpec, Inputs, PartitionSpec, Source, SpecError,
 };
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
+use consenso_engine::simulate::{RankBlocks, RankError, Ranks, SingleRank};
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read as _};
@@ -170,7 +170,7 @@ pub fn inputs(
     spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
 ) -> Result<Inputs> {
-    inputs_among(experiment, spec, entropy, &mut Alone)
+    inputs_among(experiment, spec, entropy, &mut SingleRank)
 }
 
 /// Opens what one process among several needs: where every file is an agent, the files of its own
@@ -206,20 +206,20 @@ pub fn inputs_streamed(
     spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
     ranks: &mut dyn Ranks,
-    store: &mut Store<'_>,
+    store: &mut RowStore<'_>,
 ) -> Result<Inputs> {
     inputs_with(experiment, spec, entropy, ranks, Some(store))
 }
 
 /// Where encoded records are kept outside memory.
-pub struct Store<'a> {
+pub struct RowStore<'a> {
     /// Opens the place; it is called once, if there are records to be kept.
     pub open: &'a mut dyn FnMut() -> Result<Arc<dyn Scratch>, CallerError>,
     /// Is told what it will take, before anything is written; an answer refuses it.
     pub before: &'a mut dyn FnMut(&Outline) -> Result<(), CallerError>,
 }
 
-impl std::fmt::Debug for Store<'_> {
+impl std::fmt::Debug for RowStore<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Store")
     }
@@ -242,14 +242,14 @@ fn inputs_with(
     mut spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
     ranks: &mut dyn Ranks,
-    store: Option<&mut Store<'_>>,
+    store: Option<&mut RowStore<'_>>,
 ) -> Result<Inputs> {
     let store = store.filter(|_| spec.data.encoding != Encoding::Scouted);
     let edges = edges(&experiment, &spec)?;
     let by_file =
         spec.data.agents.is_none() && spec.data.partition.is_none() && spec.data.hold_out.is_none();
     let files = match spec.origin(&experiment.text, &experiment.file)? {
-        Origin::Files(pattern) if by_file && ranks.ranks() > 1 => {
+        DataOrigin::Files(pattern) if by_file && ranks.ranks() > 1 => {
             expand(&experiment.folder, pattern)?
         }
         _ => Vec::new(),
@@ -285,9 +285,9 @@ fn part(
     edges: Option<&(String, String)>,
     files: &[PathBuf],
     ranks: &mut dyn Ranks,
-    store: Option<&mut Store<'_>>,
+    store: Option<&mut RowStore<'_>>,
 ) -> Result<Source> {
-    let division = Division::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
+    let division = RankBlocks::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
     // Everybody learns everybody's counts, which are public.
     let mut share = |counts: Vec<f64>| -> Result<Vec<usize>> {
@@ -320,8 +320,8 @@ fn stored(
     spec: &ExperimentSpec,
     paths: &[(usize, &Path)],
     files: usize,
-    store: &mut Store<'_>,
-) -> Result<(Storing, Option<Table>)> {
+    store: &mut RowStore<'_>,
+) -> Result<(DatasetWriter, Option<Table>)> {
     let data = &spec.data;
     let mut schema = schema_of(experiment, spec, paths.first().map(|p| p.1), files)?;
     let test_file = test_file(experiment, spec, paths.iter().map(|p| p.1))?;
@@ -340,7 +340,7 @@ fn stored(
     };
     (store.before)(&outline).map_err(FileError::Caller)?;
     let scratch = (store.open)().map_err(FileError::Caller)?;
-    let mut storing = Storing::new(scratch, data.encoding, by, classes);
+    let mut storing = DatasetWriter::new(scratch, data.encoding, by, classes);
     for &(number, path) in paths {
         let format = schema.as_ref().map(|schema| spec.format(schema.format()));
         match (Beginning::of(path)?.opened(), schema.as_ref()) {
@@ -522,28 +522,28 @@ fn source_of(
     };
     let data = &spec.data;
     let mut dataset = match spec.origin(text, file)? {
-        Origin::Costs => return Ok(Source::Costs),
-        Origin::Synthetic => {
+        DataOrigin::Costs => return Ok(Source::Costs),
+        DataOrigin::Synthetic => {
             let problem =
                 spec.synthetic().unwrap_or_else(|| Err(ConfigError::of("there is no such source")));
             return Ok(Source::Synthetic(
                 problem.map_err(|fault| at("data", &fault.to_string(), None))?,
             ));
         }
-        origin @ (Origin::Adult | Origin::Heart { .. }) => {
+        origin @ (DataOrigin::Adult | DataOrigin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
                 if given.is_some() {
                     Err(at(key, "the bundled data have their own", Some("leave it out")))?;
                 }
             }
             let dataset = match origin {
-                Origin::Heart { flamby: true } => bundled::heart_flamby(data.encoding),
-                Origin::Heart { flamby: false } => bundled::heart(data.encoding),
+                DataOrigin::Heart { flamby: true } => bundled::heart_flamby(data.encoding),
+                DataOrigin::Heart { flamby: false } => bundled::heart(data.encoding),
                 _ => bundled::adult(data.encoding),
             };
             dataset.map_err(|e| at("encoding", &e.to_string(), None))?
         }
-        Origin::Files(pattern) => {
+        DataOrigin::Files(pattern) => {
             if data.test.is_some() && data.hold_out.is_some() {
                 Err(at(
                     "hold_out",

@@ -20,7 +20,7 @@ pub const LEVELS: usize = 256;
 
 /// What the rows of one encoding have in common: public, as the encoding is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shape {
+pub struct CodeLayout {
     dim: usize,
     /// The feature of every number.
     pub numbers: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Shape {
     pub scale: Option<usize>,
 }
 
-impl Shape {
+impl CodeLayout {
     /// Adds a feature that is a number.
     pub fn number(&mut self) {
         self.numbers.push(self.dim as u32);
@@ -158,7 +158,7 @@ impl Group {
 #[derive(Clone, PartialEq)]
 pub struct Codes {
     /// Which features there are, and what each level adds to them.
-    pub shape: Arc<Shape>,
+    pub shape: Arc<CodeLayout>,
     /// Categories that are read as one.
     pub groups: Vec<Group>,
     numbers: Vec<Lanes8>,
@@ -174,7 +174,7 @@ impl std::fmt::Debug for Codes {
 
 impl Codes {
     /// No rows yet, of about so many.
-    pub(super) fn new(shape: Arc<Shape>, rows: usize) -> Self {
+    pub(super) fn new(shape: Arc<CodeLayout>, rows: usize) -> Self {
         let (groups, tiles) = (shape.groups(rows), rows.div_ceil(LANES));
         Self {
             numbers: Vec::with_capacity(tiles * shape.numbers.len()),
@@ -259,7 +259,7 @@ impl Codes {
     /// Some rows with every feature times its factor, not scaled any more (what scaled them is
     /// zero), and with `last` as one more feature.
     pub(super) fn rescaled(&self, rows: &[usize], factors: &[f64], last: f64) -> Self {
-        let mut shape = Shape::clone(&self.shape);
+        let mut shape = CodeLayout::clone(&self.shape);
         let scaled = |c: u32, v: f64| v * factors[c as usize];
         shape.parts.iter_mut().flatten().for_each(|(c, v)| *v = scaled(*c, *v));
         shape.base.iter_mut().zip(factors).for_each(|(v, factor)| *v *= factor);
@@ -454,8 +454,8 @@ mod tests {
     }
 
     /// Two numbers, three categories, a number that scales and a feature that is always −2.
-    fn shape() -> Shape {
-        let mut shape = Shape::default();
+    fn shape() -> CodeLayout {
+        let mut shape = CodeLayout::default();
         shape.number();
         shape.category(40, 40, |l| (l, 1.0 + l as f64));
         shape.category(2, 1, |l| (0, if l == 1 { 3.0 } else { -0.5 }));
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn codes_are_for_categories_that_fit_a_byte() {
-        let mut wide = Shape::default();
+        let mut wide = CodeLayout::default();
         wide.category(257, 257, |l| (l, 1.0));
         assert!(!wide.pays());
         let mut numbers = shape();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::codes::Shape;
+use super::codes::CodeLayout;
 use super::scouted::{self, RawColumn, RawLayout};
 use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 
@@ -80,7 +80,7 @@ const PART: usize = 1 << 13;
 #[derive(Debug)]
 pub enum Keeping {
     /// As codes, and the column of each of their categories.
-    Codes(Arc<Shape>, Vec<usize>),
+    Codes(Arc<CodeLayout>, Vec<usize>),
     /// With all their numbers.
     Rows,
     /// As what is not zero.
@@ -124,7 +124,7 @@ impl Part {
 /// What one feature column of a schema adds to a row before rows are divided by their norm: all
 /// other programs need to do the same.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
+pub enum FeaturePart {
     /// A number clamped to \[low, high\], then slope·number + offset: one feature.
     Number {
         /// Smallest number that counts.
@@ -148,7 +148,7 @@ pub enum Piece {
 impl Encoder {
     /// What every feature column becomes, in order; a bias of 1 follows where there is one.
     #[must_use]
-    pub fn pieces(&self, schema: &Schema) -> Vec<Piece> {
+    pub fn pieces(&self, schema: &Schema) -> Vec<FeaturePart> {
         let piece = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
             (Kind::Categorical { categories }, part) => {
                 let row = |code: usize| match part {
@@ -164,7 +164,7 @@ impl Encoder {
                     Part::Scaled { scale } => vec![code as f64 / scale],
                     _ => vec![code as f64],
                 };
-                Piece::Words {
+                FeaturePart::Words {
                     words: categories.clone(),
                     rows: (0..categories.len()).map(row).collect(),
                 }
@@ -176,9 +176,9 @@ impl Encoder {
                 };
                 match *part {
                     Part::Scaled { scale } => {
-                        Piece::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
+                        FeaturePart::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
                     }
-                    Part::Ranged { min: start, width } => Piece::Number {
+                    Part::Ranged { min: start, width } => FeaturePart::Number {
                         low: min,
                         high: max,
                         slope: 1.0 / width,
@@ -188,14 +188,14 @@ impl Encoder {
                         let at = |features: f64| start + width * (centre + scale * features);
                         let (low, high) = (min.max(at(-limit)), max.min(at(limit)));
                         let slope = 1.0 / (width * scale);
-                        Piece::Number {
+                        FeaturePart::Number {
                             low,
                             high,
                             slope,
                             offset: -(start + width * centre) * slope,
                         }
                     }
-                    _ => Piece::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
+                    _ => FeaturePart::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
                 }
             }
         };
@@ -625,8 +625,8 @@ impl Encoder {
     }
 
     /// How rows are kept as codes, and the column of each of their categories.
-    fn shape(&self) -> (Shape, Vec<usize>) {
-        let (mut shape, mut columns) = (Shape::default(), Vec::new());
+    fn shape(&self) -> (CodeLayout, Vec<usize>) {
+        let (mut shape, mut columns) = (CodeLayout::default(), Vec::new());
         for (c, part) in self.parts.iter().enumerate() {
             match part {
                 Part::OneOf { count } => {

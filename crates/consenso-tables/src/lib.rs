@@ -30,16 +30,18 @@ mod task;
 mod unknown;
 mod words;
 
-pub use codes::{Codes, Group, LEVELS, Shape};
+pub use codes::{CodeLayout, Codes, Group, LEVELS};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};
-pub use encode::{Encoder, Encoding, Keeping, Piece, to_unit_norm, unit_bounds};
+pub use encode::{Encoder, Encoding, FeaturePart, Keeping, to_unit_norm, unit_bounds};
 #[doc(hidden)] // for "did you mean" of the command line
 pub use error::nearest;
 pub use error::{DataError, SchemaError};
 pub use format::{Format, Reading, TextEncoding};
 pub use records::{LANES, Lanes8, Layout, Nonzeros, Records, RowBounds};
-pub use schema::{Column, Kind, Known, Label, MISSING_CATEGORY, Missing, Schema, SchemaSpec};
+pub use schema::{
+    Column, Kind, Label, MISSING_CATEGORY, Missing, PublicKnowledge, Schema, SchemaSpec,
+};
 pub use scouted::{RawColumn, RawLayout};
 pub use summary::{ClassCount, ColumnSummary, EncodingSummary, HIGH_CLAMPING, Summary};
 pub use table::{LoadReport, Table, class_of};

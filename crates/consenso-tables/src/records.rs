@@ -1,6 +1,6 @@
 //! The private rows of one agent, as the kernels want them.
 
-use super::codes::{Codes, Shape};
+use super::codes::{CodeLayout, Codes};
 use std::fmt;
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Records {
 
     /// An empty block with room for about `rows` rows of that shape.
     #[doc(hidden)]
-    pub fn coded(shape: Arc<Shape>, rows: usize) -> Self {
+    pub fn coded(shape: Arc<CodeLayout>, rows: usize) -> Self {
         let (dim, labels) = (shape.dim(), Vec::with_capacity(rows));
         let features = Features::Coded(Codes::new(shape, rows));
         Self { dim, features, labels, persons: Vec::new() }

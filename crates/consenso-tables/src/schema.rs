@@ -114,7 +114,7 @@ pub struct Column {
     /// before it.
     pub derived: bool,
     /// What is publicly known about it without these records.
-    pub known: Known,
+    pub known: PublicKnowledge,
     /// Whether models learn the logarithm of a label that is a number.
     pub log: bool,
 }
@@ -131,7 +131,7 @@ impl Column {
             missing_words: Vec::new(),
             indicator: false,
             derived: false,
-            known: Known::default(),
+            known: PublicKnowledge::default(),
             log: false,
         }
     }
@@ -169,7 +169,7 @@ pub const MISSING_CATEGORY: &str = "(missing)";
 /// What is publicly known about a column without these records: from a census, a register or the
 /// literature.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known {
+pub struct PublicKnowledge {
     /// The mean of a numeric column, or of a label that is a number.
     pub mean: Option<f64>,
     /// Its standard deviation.
@@ -527,9 +527,10 @@ impl ColumnCheck<'_> {
     }
 
     /// The kind with what it declares, and what is known of its values.
-    fn kind(&self) -> Result<(Kind, Known), SchemaError> {
+    fn kind(&self) -> Result<(Kind, PublicKnowledge), SchemaError> {
         let spec = self.spec;
-        let mut known = Known { mean: spec.mean, sd: spec.sd, prevalence: None, shares: None };
+        let mut known =
+            PublicKnowledge { mean: spec.mean, sd: spec.sd, prevalence: None, shares: None };
         let kind = match spec.kind {
             KindName::Site => Kind::Site,
             KindName::Ignored => Kind::Ignored,
@@ -566,7 +567,7 @@ impl ColumnCheck<'_> {
         Ok((kind, known))
     }
 
-    fn categorical(&self, known: &mut Known) -> Result<Kind, SchemaError> {
+    fn categorical(&self, known: &mut PublicKnowledge) -> Result<Kind, SchemaError> {
         let mut categories = self.spec.categories.clone().unwrap_or_default();
         if matches!(self.spec.missing, Some(MissingSpec::Rule(MissingRule::Category))) {
             categories.push(MISSING_CATEGORY.to_owned());
@@ -579,7 +580,7 @@ impl ColumnCheck<'_> {
         Ok(Kind::Categorical { categories })
     }
 
-    fn classes(&self, known: &mut Known) -> Result<Kind, SchemaError> {
+    fn classes(&self, known: &mut PublicKnowledge) -> Result<Kind, SchemaError> {
         let classes = self.spec.classes.clone().unwrap_or_default();
         check_entries(self.index, &self.spec.name, "classes", &classes, 2, &self.words)?;
         let positive = self.spec.positive.clone();
@@ -591,7 +592,7 @@ impl ColumnCheck<'_> {
         Ok(Kind::Label(Label::Classes(ordered)))
     }
 
-    fn range(&self, known: &Known) -> Result<Kind, SchemaError> {
+    fn range(&self, known: &PublicKnowledge) -> Result<Kind, SchemaError> {
         let bound = |key, value: &Option<Value>| {
             value.as_ref().map_or(Ok(f64::NAN), |v| self.number(key, v))
         };
@@ -671,7 +672,7 @@ impl ColumnCheck<'_> {
 }
 
 fn check_known(
-    known: &Known,
+    known: &PublicKnowledge,
     min: f64,
     max: f64,
     wrong: impl Fn(&'static str, String) -> SchemaError,
@@ -1047,12 +1048,12 @@ impl Schema {
                 }
                 Kind::Categorical { categories } if is_event && categories.len() == 2 => {
                     column.kind = Kind::Label(Label::Classes(categories.clone()));
-                    column.known = Known::default();
+                    column.known = PublicKnowledge::default();
                 }
                 Kind::Numeric { min, max } if is_event && *min == 0.0 && *max == 1.0 => {
                     let classes = vec!["0".to_owned(), "1".to_owned()];
                     column.kind = Kind::Label(Label::Classes(classes));
-                    column.known = Known::default();
+                    column.known = PublicKnowledge::default();
                 }
                 // What was drafted as the label and is not the event is left out.
                 Kind::Label(_) if column.name != time => column.kind = Kind::Ignored,
@@ -1065,7 +1066,7 @@ impl Schema {
                     _ => return Err(problem(time, "must be a number, to be a time")),
                 };
                 column.kind = Kind::Time { max };
-                column.known = Known::default();
+                column.known = PublicKnowledge::default();
                 column.missing = Missing::Drop;
             }
         }
@@ -1091,7 +1092,7 @@ impl Schema {
         match column.kind {
             Kind::Numeric { min, max } if min > 0.0 && column.date.is_none() => {
                 column.kind = Kind::Exposure { min, max };
-                column.known = Known::default();
+                column.known = PublicKnowledge::default();
             }
             Kind::Exposure { .. } => {}
             _ => {

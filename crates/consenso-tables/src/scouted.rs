@@ -7,7 +7,7 @@
 //! from noised histograms that were charged for. With it a raw record becomes a row of features of
 //! about unit variance.
 
-use super::codes::Shape;
+use super::codes::CodeLayout;
 use super::{Column, Kind, Records, Schema, Task};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -457,9 +457,9 @@ impl RawLayout {
     }
 
     /// How standardised rows are kept as codes, and the raw column of each of their categories.
-    fn shape(&self, standard: &[f64]) -> (Shape, Vec<usize>) {
+    fn shape(&self, standard: &[f64]) -> (CodeLayout, Vec<usize>) {
         let floor = self.floor_and_limit(standard).0;
-        let (mut shape, mut columns, mut from) = (Shape::default(), Vec::new(), 0);
+        let (mut shape, mut columns, mut from) = (CodeLayout::default(), Vec::new(), 0);
         for (c, column) in self.columns.iter().enumerate() {
             match *column {
                 RawColumn::Number => {
@@ -505,7 +505,7 @@ pub fn in_intervals(part: &[f64], time: f64) -> f64 {
 
 /// Adds the features of a category to rows kept as codes, as [`level`] writes them; whether it has
 /// any.
-pub(super) fn category(shape: &mut Shape, shares: &[f64], floor: f64) -> bool {
+pub(super) fn category(shape: &mut CodeLayout, shares: &[f64], floor: f64) -> bool {
     let levels = shares.len();
     match levels {
         0 | 1 => return false,

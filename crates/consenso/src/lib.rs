@@ -57,8 +57,8 @@ pub mod account {
 /// Agents among messages, for a transport of one's own.
 pub mod agent {
     pub use consenso_engine::agent::{
-        AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Message, NeighbourView,
-        Player, Refusal, RejoinError, RestoreError, Timetable, Vectors,
+        AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, Message,
+        NeighbourView, Player, Refusal, RejoinError, RestoreError, Timetable, Vectors,
     };
     pub use consenso_engine::gate::Round;
 }
@@ -66,17 +66,18 @@ pub mod agent {
 /// The black-box auditor: how much a sampler gives away, measured.
 pub mod audit {
     pub use consenso_engine::audit::{
-        Audit, Claimed, ObservedEvent, Options, Side, Tail, Trial, Verdict, audit,
+        Audit, AuditedClaim, ObservedEvent, Options, Side, Tail, Trial, Verdict, audit,
     };
 }
 
 /// Records: schemas, readers, encodings, data sets and their division among agents.
 pub mod data {
     pub use consenso_engine::data::{
-        Column, DataError, Dataset, DateForm, Day, DraftOptions, Encoder, Format, Grouping, Kind,
-        Known, Label, LoadReport, Missing, Partition, PartitionError, Piece, RawColumn, RawLayout,
-        Reading, RecordKeys, Records, RowBounds, Schema, SchemaError, Shard, SharedRecords, Stored,
-        Synthetic, SyntheticError, SyntheticTask, Table, Task, TextEncoding, Unknown, csv,
+        Column, DataError, Dataset, DateForm, Day, DraftOptions, Encoder, FeaturePart, Format,
+        Grouping, Kind, Label, LoadReport, Missing, Partition, PartitionError, PublicKnowledge,
+        RawColumn, RawLayout, Reading, RecordKeys, Records, RowBounds, Schema, SchemaError, Shard,
+        SharedRecords, StoredRows, Synthetic, SyntheticError, SyntheticTask, Table, Task,
+        TextEncoding, Unknown, csv,
     };
 }
 
@@ -84,10 +85,10 @@ pub mod data {
 pub mod experiment {
     pub use consenso_engine::experiment::{
         AgentSpec, AlgorithmAudit, AlgorithmPlan, AlgorithmSpec, Asking, AuditTarget, Balanced,
-        ClassWeight, CommandCost, Constants, Covariance, DataSpec, ErrorAt, ExchangeKind,
-        Experiment, ExperimentSpec, Exposed, ExposedRecord, ExposureReport, Finished, FormatSpec,
-        InferenceSpec, Inputs, Machine, MapAttack, MaskedSite, Models, NearestPair, NoiseSpec,
-        Notation, Numbers, ObjectiveSpec, Origin, Outlook, Part, PartitionSpec, Piece, Place,
+        ClassWeight, CommandCost, Constants, Covariance, DataOrigin, DataSpec, ErrorAt,
+        ExchangeKind, Experiment, ExperimentSpec, Exposed, ExposedRecord, ExposureReport, Finished,
+        FormatSpec, InferenceSpec, Inputs, Machine, MapAttack, MaskedSite, Models, NearestPair,
+        NoiseSpec, Notation, Numbers, ObjectiveSpec, Outlook, Part, PartitionSpec, Piece, Place,
         ProblemSpec, Questionnaire, QuestionsSpec, Recommendation, RecordsDigest, Share,
         SharingSite, SharingSpec, Site, SitePlan, Source, SpecError, SweepSpec, TaskCost,
         Threshold, ThresholdRule, Trained, Unfinished,
@@ -98,16 +99,16 @@ pub mod experiment {
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
     pub use consenso_engine::gate::{
-        Batches, Charge, DraftScratch, FilterCost, FilterPlan, FixedPoint, Gate, InsideCost, Label,
-        Ledger, Masks, Pair, Pairs, Release, RoundNoise, SchedulePlan, ShareError, Shares,
-        StopReason, Turn,
+        Batches, Charge, DraftScratch, FilterCost, FilterPlan, FixedPoint, Gate, InsideCost,
+        Ledger, MaskLabel, Masks, Pair, Pairs, Release, RoundNoise, SchedulePlan, ShareError,
+        Shares, StopReason, Turn,
     };
 }
 
 /// Who talks to whom: graphs as experiments describe them.
 pub mod graph {
     pub use consenso_engine::graph::{
-        Arcs, Directed, EdgeProblem, Estimate, GraphError, GraphSpec, LaplacianSpectrum, Mixing,
+        Arcs, Directed, EdgeProblem, Eigenvalue, GraphError, GraphSpec, LaplacianSpectrum, Mixing,
     };
 }
 
@@ -120,7 +121,7 @@ pub mod kernel {
 pub mod queries {
     pub use consenso_engine::queries::{
         Answer, Answered, ColumnInfo, ColumnKind, Columns, Expected, KnownPart, Norms, Plan,
-        Question, QuestionError, QuestionKind, Released, Request, Strategy, Test,
+        Question, QuestionError, QuestionKind, QuestionnaireFacts, Released, Strategy, Test,
     };
 }
 
@@ -128,15 +129,15 @@ pub mod queries {
 pub mod model {
     pub use consenso_engine::model::{
         AgentModel, Answer, BetweenSites, Calibration, CalibrationBin, ClaimNote, Coefficient,
-        Estimate, Inference, Inferred, Metrics, Model, ModelError, Origin, OutcomeBin, Prediction,
-        SurvivalPoint, TableFormat, WaldTest,
+        Estimate, Inference, Inferred, Metrics, Model, ModelError, ModelOrigin, OutcomeBin,
+        Prediction, SurvivalPoint, TableFormat, WaldTest,
     };
 }
 
 /// Accounting: events, their composition, calibration and claims.
 pub mod privacy {
     pub use consenso_engine::privacy::calibrate::{
-        NoiseKind, Request, Spent, calibrate, complete_sensitivity,
+        CertifiedCost, NoiseKind, Request, calibrate, complete_sensitivity,
     };
     pub use consenso_engine::privacy::compose::compose;
     pub use consenso_engine::privacy::filter::{ChargeError, OverBudget, RenyiFilter, SumFilter};
@@ -161,15 +162,15 @@ pub mod problem {
 
 /// Algorithms, and what it takes to add one.
 pub mod protocol {
-    pub use consenso_engine::protocol::schedule::Shape;
+    pub use consenso_engine::protocol::schedule::ScheduleShape;
     pub use consenso_engine::protocol::{
-        Admm, Aggregation, Algorithms, Assessed, Capabilities, Common, Configured, ConsensusAdmm,
-        CoordinateDescent, Couplable, Decor, Dgd, Drift, DualVariablePerturbation, Extra,
-        GradientDescent, GradientTracking, LinearAdmm, Memory, MixName, MixRule, Muffliato, Needs,
-        NeighbourhoodDescent, Order, OutputAdmm, Pairwise, Parameters, Partial, Parts, Pdop,
-        PenaltyPerturbation, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
-        PublishedCost, Relaying, Response, Schedule, Scouting, Summed, Tossing, View, Weights,
-        parse,
+        Admm, Aggregation, Algorithms, Assessed, Capabilities, CommonSummary, Configured,
+        ConsensusAdmm, CoordinateDescent, CoordinateOrder, Couplable, Decor, Dgd, Drift,
+        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory,
+        MixName, MixRule, Muffliato, Needs, NeighbourhoodDescent, OutputAdmm, Pairwise, Parameters,
+        Partial, Parts, Pdop, PenaltyPerturbation, Priced, PricedNoise, PricedRound, Protocol,
+        PublicFacts, PublishedCost, Randomized, Relaying, Response, Schedule, Scouting, Summed,
+        View, Weights, parse,
     };
 }
 
@@ -199,7 +200,7 @@ pub mod sharing {
 pub mod simulate {
     pub use consenso_engine::simulate::{
         Bursts, Compression, Delays, DropOut, LinkPattern, MessageLoss, RankError, SimulationError,
-        Sleep, Spells,
+        Sleep, TwoStateChain,
     };
 }
 
@@ -211,6 +212,6 @@ pub mod study {
 /// What theorems certify and working rules predict of a choice of parameters.
 pub mod theory {
     pub use consenso_engine::theory::{
-        Assessment, Certainty, CertifiedBound, Ground, admm, descent,
+        Assessment, Certainty, CertifiedBound, TheoremInputs, admm, descent,
     };
 }

@@ -3,11 +3,11 @@
 
 use super::NoiseKind;
 use super::wanted::{Accounting, NoiseSpec};
-use super::{Account, RESERVED, Terms, no_bound};
+use super::{Account, PricingFacts, RESERVED, no_bound};
 use crate::config_error::ConfigError;
 use crate::gate::{Gate, Grid, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::Graph;
-use crate::privacy::correlated::{self, Division, Exposure};
+use crate::privacy::correlated::{self, Exposure, OwnNoiseSplit};
 use crate::privacy::{Adversary, Claim};
 use crate::protocol::{Pairwise, PublicFacts};
 use crate::random::Seed;
@@ -22,7 +22,7 @@ pub struct Correlated {
     /// The worst over coalitions, agents and the graphs of all runs.
     exposure: Exposure,
     /// Own noise of each agent's own, where the graphs hide some better than others.
-    division: Option<Division>,
+    division: Option<OwnNoiseSplit>,
     /// Edges and largest degree of the largest graph.
     edges: usize,
     degree: usize,
@@ -37,7 +37,7 @@ impl Correlated {
         pairwise: Pairwise,
         noise: Option<&NoiseSpec>,
         facts: &PublicFacts,
-        terms: &Terms<'_>,
+        terms: &PricingFacts<'_>,
         graphs: &[Arc<Graph>],
     ) -> Result<Option<Self>, ConfigError> {
         let Pairwise { colluders, correlation } = pairwise;
@@ -96,7 +96,7 @@ impl Correlated {
     /// agents' own.
     pub fn typical_gain(&self) -> f64 {
         match &self.division {
-            Some(Division { own, .. }) => {
+            Some(OwnNoiseSplit { own, .. }) => {
                 (own.len() as f64 / own.iter().sum::<f64>()).sqrt() * (1.0 - 1e-12)
             }
             None => self.gain(),
@@ -107,7 +107,7 @@ impl Correlated {
     /// the root mean square of all, or more where some agent's message could be louder with its
     /// edges than such a noise and its edges are.
     pub fn planned_own(&self) -> f64 {
-        let Some(Division { base, own }) = &self.division else { return 1.0 / self.gain() };
+        let Some(OwnNoiseSplit { base, own }) = &self.division else { return 1.0 / self.gain() };
         let edges = self.pairwise.correlation.powi(2) * self.degree as f64;
         let most = own.iter().copied().fold(0.0, f64::max);
         let loudest = (most + edges * base) / (1.0 + edges);
@@ -118,7 +118,7 @@ impl Correlated {
     /// the variance that hides everybody.
     pub fn own_variances(&self) -> (Vec<f64>, f64) {
         match &self.division {
-            Some(Division { base, own }) => (own.iter().map(|o| o / base).collect(), *base),
+            Some(OwnNoiseSplit { base, own }) => (own.iter().map(|o| o / base).collect(), *base),
             None => (vec![1.0; self.exposure.by_agent.len()], self.exposure.resistance),
         }
     }
@@ -131,7 +131,7 @@ impl Correlated {
     /// Which agents have own noises of one size: the classes, and the size of each over the
     /// deviation that hides everybody. `None` where all have one.
     pub(super) fn classes(&self) -> Option<(Arc<[u32]>, Vec<f64>)> {
-        let Division { own, .. } = self.division.as_ref()?;
+        let OwnNoiseSplit { own, .. } = self.division.as_ref()?;
         let sizes: BTreeSet<u64> = own.iter().map(|o| o.to_bits()).collect();
         // Positive numbers are in the order of their bits.
         let sizes: Vec<u64> = sizes.into_iter().collect();
@@ -161,7 +161,7 @@ impl Correlated {
 pub fn correlate(
     account: &mut Account,
     facts: &PublicFacts,
-    terms: &Terms<'_>,
+    terms: &PricingFacts<'_>,
 ) -> Result<(), ConfigError> {
     let (Some(correlated), Some(privacy)) = (account.correlated.clone(), terms.privacy) else {
         return Ok(());
@@ -171,7 +171,7 @@ pub fn correlate(
     let gaussian = |sigma: f64| Noise::Gaussian { sigma };
     // s, whose grid all messages and all edges live on.
     let base = |&hides: &f64| match division {
-        Some(Division { base, .. }) => (hides * base.sqrt()).next_up(),
+        Some(OwnNoiseSplit { base, .. }) => (hides * base.sqrt()).next_up(),
         None => (hides / correlated.gain()).next_up(),
     };
     let base: Vec<RoundNoise> = hidden
@@ -197,7 +197,7 @@ pub fn correlate(
         let sigma = n.noise().scale() * pairwise.correlation;
         RoundNoise::on_grid(gaussian(sigma), n.grid())
     };
-    let said = Said { exposure, division: division.as_ref(), pairwise };
+    let said = CorrelatedClaim { exposure, division: division.as_ref(), pairwise };
     for (class, noise_schedule) in account.noise_schedules_by_hiding_mut() {
         noise_schedule.share_noise(&own_of(class), distance);
         let Some(price) = &mut noise_schedule.price else { continue };
@@ -230,13 +230,13 @@ pub fn correlate(
 }
 
 /// What a claim says of correlated noise.
-struct Said<'a> {
+struct CorrelatedClaim<'a> {
     exposure: &'a Exposure,
-    division: Option<&'a Division>,
+    division: Option<&'a OwnNoiseSplit>,
     pairwise: &'a Pairwise,
 }
 
-impl Said<'_> {
+impl CorrelatedClaim<'_> {
     fn caveat(&self, extra: f64) -> String {
         let Self { exposure, division, pairwise } = self;
         let found = match &exposure.worst {
@@ -256,7 +256,7 @@ impl Said<'_> {
                 1.0 / exposure.resistance,
                 pairwise.correlation
             ),
-            Some(Division { base, own }) => {
+            Some(OwnNoiseSplit { base, own }) => {
                 let most = own.iter().copied().fold(0.0, f64::max);
                 format!(
                     "agents' own noises have {base:.3} to {most:.3} of the variance that hides each of them, by how well the graph hides it, \

@@ -31,7 +31,7 @@ use crate::problem::weights::SiteWeight;
 use crate::problem::{Loss, Objective, Sensitivity, SiteWeights};
 use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Schedule};
 use crate::random::Seed;
-use schedule::Priced;
+use schedule::UnpricedSchedule;
 pub use schedule::no_bound;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub use crate::privacy::studies::RESERVED;
 /// What is public of the problem that an algorithm is run on, as far as it bears on what releases
 /// cost.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct PricingFacts<'a> {
     /// The budget or what is asked of noise; `None` where nothing is claimed.
     pub privacy: Option<PrivacySpec>,
     /// What the agents minimise.
@@ -76,7 +76,7 @@ pub struct DeclaredCosts {
     pub gradient: Option<Sensitivity>,
 }
 
-impl Terms<'_> {
+impl PricingFacts<'_> {
     /// What is public of agent `agent` of run `run`.
     pub(crate) fn site_weight(&self, run: usize, agent: usize) -> SiteWeight {
         let weight = self.weights.get(run).map_or(1.0, |w| w[agent]);
@@ -425,7 +425,7 @@ pub fn plan(
     noise: Option<&NoiseSpec>,
     how: Option<CalibratedSpec>,
     facts: &PublicFacts,
-    terms: &Terms<'_>,
+    terms: &PricingFacts<'_>,
     graphs: &[Arc<Graph>],
     hiding_set_size: HidingSet,
 ) -> Result<Account, ConfigError> {
@@ -507,7 +507,7 @@ struct Steps<'a> {
     protocol: &'a dyn Protocol,
     how: CalibratedSpec,
     facts: &'a PublicFacts,
-    terms: &'a Terms<'a>,
+    terms: &'a PricingFacts<'a>,
     /// How many agents may drop out, each of which has a round tried again.
     drop_outs: u32,
 }
@@ -552,12 +552,17 @@ impl Steps<'_> {
         let Self { protocol, how, facts, terms, drop_outs } = *self;
         let steps = self.of(gain.map_or(site_weight, |_| terms.loudest(facts)), degree);
         if protocol.perturbs_objective() {
-            let rounds =
-                perturbed::Rounds::new(protocol, (site_weight, degree), steps, facts, terms)?;
+            let rounds = perturbed::UnpricedRounds::new(
+                protocol,
+                (site_weight, degree),
+                steps,
+                facts,
+                terms,
+            )?;
             return rounds.allot(noise);
         }
         let shares = protocol.shares();
-        let priced = Priced {
+        let priced = UnpricedSchedule {
             steps: &steps,
             facts: &PublicFacts { rounds: facts.rounds + drop_outs, ..*facts },
             terms,
@@ -579,7 +584,7 @@ fn published(
     site_weight: SiteWeight,
     degree: usize,
     facts: &PublicFacts,
-    terms: &Terms<'_>,
+    terms: &PricingFacts<'_>,
 ) -> Vec<f64> {
     let Some(privacy) = terms.privacy else { return Vec::new() };
     let records = site_weight.records;
@@ -608,7 +613,7 @@ fn published(
 }
 
 /// Refuses what no claim can rest on.
-fn sound(terms: &Terms<'_>, noise: Option<&NoiseSpec>) -> Result<(), ConfigError> {
+fn sound(terms: &PricingFacts<'_>, noise: Option<&NoiseSpec>) -> Result<(), ConfigError> {
     let PrivacySpec { epsilon, delta, .. } = terms.privacy.expect("asked for");
     if !(delta > 0.0 && delta < 1.0) {
         return Err(ConfigError::at(
@@ -631,7 +636,7 @@ fn sound(terms: &Terms<'_>, noise: Option<&NoiseSpec>) -> Result<(), ConfigError
 }
 
 /// Whether a record can move a gradient by a bounded amount only.
-pub fn bounded(terms: &Terms<'_>) -> Result<(), ConfigError> {
+pub fn bounded(terms: &PricingFacts<'_>) -> Result<(), ConfigError> {
     if let Loss::Ridge { clip } = terms.objective.loss
         && clip.is_infinite()
         && !terms.clipped
@@ -670,7 +675,7 @@ fn known_in(norm: Option<NormName>, bound: Sensitivity, dim: usize) -> Sensitivi
     }
 }
 
-pub(crate) fn caveats(claim: Claim, terms: &Terms<'_>) -> Claim {
+pub(crate) fn caveats(claim: Claim, terms: &PricingFacts<'_>) -> Claim {
     let mut claim = match terms.costs {
         Some(DeclaredCosts { marginal: [low, high], .. }) => {
             claim.with_caveat(format!(

@@ -5,10 +5,10 @@
 use super::NoiseKind;
 use super::schedule::{no_bound, no_budget};
 use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
-use super::{NoiseSchedule, Price, Terms, caveats, each};
+use super::{NoiseSchedule, Price, PricingFacts, caveats, each};
 use crate::config_error::ConfigError;
 use crate::gate::{InsideCost, Ledger, Noise, RoundNoise, SchedulePlan};
-use crate::privacy::objective_perturbation::{Inside, Perturbation};
+use crate::privacy::objective_perturbation::{InnerNoise, Perturbation};
 use crate::privacy::{
     Adversary, Claim, Composition, Event, Method, NeighbourRelation, compose, rdp,
 };
@@ -18,24 +18,24 @@ use crate::protocol::{ASSUMED_RESIDUAL, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// One agent's rounds, before their noise is chosen.
-pub(super) struct Rounds<'a> {
+pub(super) struct UnpricedRounds<'a> {
     /// B_q/D by round.
     steps: Vec<Sensitivity>,
     /// D by round.
     weights: Vec<f64>,
     site_weight: SiteWeight,
     facts: &'a PublicFacts,
-    terms: &'a Terms<'a>,
+    terms: &'a PricingFacts<'a>,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> UnpricedRounds<'a> {
     /// Of an agent with `degree` neighbours.
     pub(super) fn new(
         protocol: &dyn Protocol,
         (site_weight, degree): (SiteWeight, usize),
         steps: Vec<Sensitivity>,
         facts: &'a PublicFacts,
-        terms: &'a Terms<'a>,
+        terms: &'a PricingFacts<'a>,
     ) -> Result<Self, ConfigError> {
         let weights: Vec<f64> =
             (1..=facts.rounds).map(|k| protocol.response(k, degree).weight()).collect();
@@ -56,18 +56,22 @@ impl<'a> Rounds<'a> {
     pub(super) fn allot(&self, noise: Option<&NoiseSpec>) -> Result<NoiseSchedule, ConfigError> {
         let privacy = self.terms.privacy;
         let (inside, scales) = match noise {
-            Some(NoiseSpec::LaplaceRate(s)) => (Inside::Laplace, each(self.facts, s, |v| 1.0 / v)),
-            Some(NoiseSpec::LaplaceScale(s)) => (Inside::Laplace, each(self.facts, s, |v| v)),
-            Some(NoiseSpec::GammaRate(s)) => (Inside::GammaNorm, each(self.facts, s, |v| 1.0 / v)),
-            Some(NoiseSpec::Gaussian(s)) => (Inside::Gaussian, each(self.facts, s, |v| v)),
+            Some(NoiseSpec::LaplaceRate(s)) => {
+                (InnerNoise::Laplace, each(self.facts, s, |v| 1.0 / v))
+            }
+            Some(NoiseSpec::LaplaceScale(s)) => (InnerNoise::Laplace, each(self.facts, s, |v| v)),
+            Some(NoiseSpec::GammaRate(s)) => {
+                (InnerNoise::GammaNorm, each(self.facts, s, |v| 1.0 / v))
+            }
+            Some(NoiseSpec::Gaussian(s)) => (InnerNoise::Gaussian, each(self.facts, s, |v| v)),
             Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
                 self.calibrated(&privacy.ok_or_else(no_budget)?)?
             }
         };
         let one = |&scale: &f64| match inside {
-            Inside::Laplace => RoundNoise::new(Noise::Laplace { scale }),
-            Inside::Gaussian => RoundNoise::new(Noise::Gaussian { sigma: scale }),
-            Inside::GammaNorm => RoundNoise::gamma_norm(scale),
+            InnerNoise::Laplace => RoundNoise::new(Noise::Laplace { scale }),
+            InnerNoise::Gaussian => RoundNoise::new(Noise::Gaussian { sigma: scale }),
+            InnerNoise::GammaNorm => RoundNoise::gamma_norm(scale),
         };
         let noise: Arc<[RoundNoise]> =
             scales.iter().map(one).collect::<Result<_, _>>().map_err(ConfigError::no_claim)?;
@@ -76,7 +80,7 @@ impl<'a> Rounds<'a> {
         if privacy.accounting == Accounting::Filter {
             return Err(no_bound());
         }
-        if inside == Inside::Gaussian {
+        if inside == InnerNoise::Gaussian {
             return self.gaussian(&scales, bare, &privacy);
         }
         let costs = self.costs(inside, &scales);
@@ -160,7 +164,7 @@ impl<'a> Rounds<'a> {
     /// Rényi costs by round at one order.
     fn renyi(&self, scales: &[f64], order: f64) -> Vec<f64> {
         let one = |(k, &scale): (usize, &f64)| {
-            self.perturbation(k, Inside::Gaussian, scale, self.steps[k].l2).renyi(order)
+            self.perturbation(k, InnerNoise::Gaussian, scale, self.steps[k].l2).renyi(order)
         };
         scales.iter().enumerate().map(one).collect()
     }
@@ -194,8 +198,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// The round `k` (from 0) under noise of `scale`, for a shift of the noise by `shift`.
-    fn perturbation(&self, k: usize, inside: Inside, scale: f64, shift: f64) -> Perturbation {
-        let Terms { objective, bounds, .. } = self.terms;
+    fn perturbation(&self, k: usize, inside: InnerNoise, scale: f64, shift: f64) -> Perturbation {
+        let PricingFacts { objective, bounds, .. } = self.terms;
         // A Hessian that is multiplied by w is that of rows √w times as long.
         let bounds = &bounds.stretched(self.site_weight.weight);
         Perturbation {
@@ -225,11 +229,11 @@ impl<'a> Rounds<'a> {
     }
 
     /// Pure ε by round.
-    fn costs(&self, inside: Inside, scales: &[f64]) -> Vec<f64> {
+    fn costs(&self, inside: InnerNoise, scales: &[f64]) -> Vec<f64> {
         let dim = self.facts.dim as f64;
         let shift = |s: &Sensitivity| match inside {
-            Inside::Laplace => s.l1.min((dim * s.linf).next_up()),
-            Inside::GammaNorm | Inside::Gaussian => s.l2,
+            InnerNoise::Laplace => s.l1.min((dim * s.linf).next_up()),
+            InnerNoise::GammaNorm | InnerNoise::Gaussian => s.l2,
         };
         let one = |(k, &scale): (usize, &f64)| {
             self.perturbation(k, inside, scale, shift(&self.steps[k])).cost()
@@ -239,11 +243,11 @@ impl<'a> Rounds<'a> {
 
     /// The noise that meets the budget with the least variance, of the kinds that are allowed:
     /// Laplace 2s² a coordinate, Gaussian σ².
-    fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), ConfigError> {
+    fn calibrated(&self, privacy: &PrivacySpec) -> Result<(InnerNoise, Vec<f64>), ConfigError> {
         let gaussian = match (privacy.mechanism, privacy.neighbours) {
             (Some(NoiseKind::Gaussian), _) => {
                 self.lower_rank(privacy)?;
-                return Ok((Inside::Gaussian, self.calibrated_gaussian(privacy)?));
+                return Ok((InnerNoise::Gaussian, self.calibrated_gaussian(privacy)?));
             }
             (Some(NoiseKind::Laplace), _) | (None, NeighbourRelation::AddRemove) => None,
             (None, _) => self.calibrated_gaussian(privacy).ok(),
@@ -252,10 +256,10 @@ impl<'a> Rounds<'a> {
             (Ok(laplace), Some(gaussian))
                 if gaussian[0] > std::f64::consts::SQRT_2 * laplace[0] =>
             {
-                Ok((Inside::Laplace, laplace))
+                Ok((InnerNoise::Laplace, laplace))
             }
-            (_, Some(gaussian)) => Ok((Inside::Gaussian, gaussian)),
-            (laplace, None) => Ok((Inside::Laplace, laplace?)),
+            (_, Some(gaussian)) => Ok((InnerNoise::Gaussian, gaussian)),
+            (laplace, None) => Ok((InnerNoise::Laplace, laplace?)),
         }
     }
 
@@ -293,7 +297,7 @@ impl<'a> Rounds<'a> {
         let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
         let scales = |factor: f64| self.steps.iter().map(|s| s.l1 * factor).collect::<Vec<_>>();
         let spent = |factor: f64| -> Result<f64, ConfigError> {
-            Ok(best(&composed(&self.costs(Inside::Laplace, &scales(factor)), privacy.delta)?))
+            Ok(best(&composed(&self.costs(InnerNoise::Laplace, &scales(factor)), privacy.delta)?))
         };
         // Scales of K·(sensitivity)/ε would do for the noise alone; what determinants leave of a
         // budget may ask for much more.
@@ -327,13 +331,13 @@ impl<'a> Rounds<'a> {
         &self,
         composition: Composition,
         costs: &[f64],
-        inside: Inside,
+        inside: InnerNoise,
         scales: &[f64],
         privacy: &PrivacySpec,
     ) -> Result<Price, ConfigError> {
         let (norm, law) = match inside {
-            Inside::Laplace => ("l1", "Laplace"),
-            Inside::GammaNorm | Inside::Gaussian => ("l2", "Gamma-norm"),
+            InnerNoise::Laplace => ("l1", "Laplace"),
+            InnerNoise::GammaNorm | InnerNoise::Gaussian => ("l2", "Gamma-norm"),
         };
         let sampler = self.sampler(law);
         let bounds = serde_json::json!({ norm: composition });
@@ -357,8 +361,10 @@ impl<'a> Rounds<'a> {
         // The paper's worst case has the l∞ norm where ours may have a better one.
         let dim = self.facts.dim as f64;
         let paper = |(k, &scale): (usize, &f64)| match inside {
-            Inside::Laplace => self.perturbation(k, inside, scale, dim * self.steps[k].linf).cost(),
-            Inside::GammaNorm | Inside::Gaussian => costs[k],
+            InnerNoise::Laplace => {
+                self.perturbation(k, inside, scale, dim * self.steps[k].linf).cost()
+            }
+            InnerNoise::GammaNorm | InnerNoise::Gaussian => costs[k],
         };
         let mut total = 0.0;
         let add = |cost: f64| {

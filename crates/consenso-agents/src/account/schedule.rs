@@ -3,7 +3,7 @@
 
 use super::NoiseKind;
 use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
-use super::{NoiseSchedule, Price, RESERVED, Terms, caveats, each};
+use super::{NoiseSchedule, Price, PricingFacts, RESERVED, caveats, each};
 use crate::config_error::ConfigError;
 use crate::gate::{FilterPlan, Ledger, MOST_ORDERS, Noise, Norm, RoundNoise, SchedulePlan};
 use crate::privacy::calibrate::{self, Calibration, Request};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 /// One agent's rounds, before their noise is chosen.
 #[derive(Clone, Copy)]
-pub(super) struct Priced<'a> {
+pub(super) struct UnpricedSchedule<'a> {
     /// How far the private step of each round moves between neighbours.
     pub(super) steps: &'a [Sensitivity],
     pub(super) facts: &'a PublicFacts,
-    pub(super) terms: &'a Terms<'a>,
+    pub(super) terms: &'a PricingFacts<'a>,
     /// Some rounds are charged for others
     /// ([`Capabilities::charges_ahead`](crate::protocol::Capabilities::charges_ahead)).
     pub(super) ahead: bool,
@@ -36,7 +36,7 @@ pub(super) struct Priced<'a> {
     pub(super) sampling: Option<Sampling>,
 }
 
-impl Priced<'_> {
+impl UnpricedSchedule<'_> {
     /// The noise of every round with its price: the user's, or as little as the budget allows.
     pub(super) fn allot(
         self,
@@ -261,7 +261,7 @@ fn price(
     calibration: Option<&Calibration>,
     facts: &PublicFacts,
     privacy: &PrivacySpec,
-    terms: &Terms<'_>,
+    terms: &PricingFacts<'_>,
 ) -> Result<Price, ConfigError> {
     let compositions = compositions((steps, noise), sampling, facts.dim, privacy.delta)?;
     let bounds: serde_json::Map<String, serde_json::Value> = compositions
@@ -362,7 +362,7 @@ fn filtered(
     noise: &[Noise],
     (dim, intervals): (usize, bool),
     privacy: &PrivacySpec,
-    terms: &Terms<'_>,
+    terms: &PricingFacts<'_>,
 ) -> Result<(Ledger, Claim), ConfigError> {
     let epsilon = privacy.epsilon.ok_or_else(no_bound)?;
     let rates: Vec<f64> = noise.iter().map(|n| 1.0 / n.scale()).collect();

@@ -7,8 +7,8 @@
 //! sent by everybody and awaited from everybody before the next.
 
 use super::{
-    AbsenceError, Checkpoint, JoinError, Message, NeighbourView, Player, RejoinError, RestoreError,
-    Vectors,
+    AbsenceError, AddNeighbourError, Checkpoint, Message, NeighbourView, Player, RejoinError,
+    RestoreError, Vectors,
 };
 use crate::gate::{Charge, DraftScratch, Round, ShareError, StopReason};
 use crate::random::Seed;
@@ -196,7 +196,7 @@ pub trait Exchange: Sized + std::fmt::Debug {
     ///
     /// # Errors
     /// Why it does not.
-    fn may_join(&self, core: &Core<Self::Message>) -> Result<(), JoinError>;
+    fn may_join(&self, core: &Core<Self::Message>) -> Result<(), AddNeighbourError>;
 
     /// Gives the agent another neighbour from exchange `from` on.
     ///
@@ -208,7 +208,7 @@ pub trait Exchange: Sized + std::fmt::Debug {
         _neighbour: u32,
         _weight: f64,
         _from: u32,
-    ) -> Result<(), JoinError> {
+    ) -> Result<(), AddNeighbourError> {
         self.may_join(core)
     }
 
@@ -361,7 +361,12 @@ impl<E: Exchange> Agent<E> {
     /// # Errors
     /// An exchange that cannot or is over, or a weight that the agent has not; the state is as it
     /// was.
-    pub fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
+    pub fn join(
+        &mut self,
+        neighbour: u32,
+        weight: f64,
+        from: u32,
+    ) -> Result<(), AddNeighbourError> {
         self.exchange.join(&mut self.core, neighbour, weight, from)
     }
 
@@ -369,7 +374,7 @@ impl<E: Exchange> Agent<E> {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn may_join(&self) -> Result<(), JoinError> {
+    pub fn may_join(&self) -> Result<(), AddNeighbourError> {
         self.exchange.may_join(&self.core)
     }
 

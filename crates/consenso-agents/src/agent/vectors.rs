@@ -1,8 +1,8 @@
 //! The exchange of vectors as they are: everybody's to every neighbour, one exchange a round.
 
 use super::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, LARGEST_RECEIVED, Message,
-    NeighbourView, Player, Refusal, RejoinError, RestoreError,
+    AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, LARGEST_RECEIVED,
+    Message, NeighbourView, Player, Refusal, RejoinError, RestoreError,
 };
 use crate::gate::{Round, ShareError};
 use crate::graph::{Graph, Mixing};
@@ -400,18 +400,18 @@ impl Exchange for Vectors {
         Ok(())
     }
 
-    fn may_join(&self, core: &Core<Message>) -> Result<(), JoinError> {
+    fn may_join(&self, core: &Core<Message>) -> Result<(), AddNeighbourError> {
         let protocol = core.player.protocol();
         let kind = protocol.kind();
         if core.player.gate().is_correlated() {
-            return Err(JoinError::Shares { kind });
+            return Err(AddNeighbourError::Shares { kind });
         }
         if !protocol.capabilities().mixes || !protocol.capabilities().absence {
-            return Err(JoinError::Needed { kind });
+            return Err(AddNeighbourError::Needed { kind });
         }
         match core.player.staleness() {
             0 => Ok(()),
-            rounds => Err(JoinError::Stale { rounds }),
+            rounds => Err(AddNeighbourError::Stale { rounds }),
         }
     }
 
@@ -421,19 +421,19 @@ impl Exchange for Vectors {
         neighbour: u32,
         weight: f64,
         from: u32,
-    ) -> Result<(), JoinError> {
+    ) -> Result<(), AddNeighbourError> {
         let known = self.joining.iter().any(|j| j.neighbour == neighbour);
         if known || neighbour == self.id || self.neighbours.binary_search(&neighbour).is_ok() {
-            return Err(JoinError::Known { from: neighbour, agent: self.id });
+            return Err(AddNeighbourError::Known { from: neighbour, agent: self.id });
         }
         self.may_join(core)?;
         let (round, last) = (self.round, core.rounds().0);
         if from <= round || from > last {
-            return Err(JoinError::Passed { from, round, last });
+            return Err(AddNeighbourError::Passed { from, round, last });
         }
         let own = self.own_weight - self.joining.iter().map(|j| j.weight).sum::<f64>();
         if !(weight > 0.0 && weight < own) {
-            return Err(JoinError::Weight { weight, own });
+            return Err(AddNeighbourError::Weight { weight, own });
         }
         self.joining.push(Joining { neighbour, weight, from, first: None, away: None });
         let released = self.round + u32::from(self.own.is_some());

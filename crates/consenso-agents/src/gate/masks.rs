@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// Under what a vector is masked: a round, and who was given up before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Label {
+pub struct MaskLabel {
     round: Round,
     /// Ascending.
     dropped: Arc<[u32]>,
 }
 
-impl Label {
+impl MaskLabel {
     /// A round of a run that goes on without these agents.
     #[must_use]
     pub fn new(round: Round, dropped: impl IntoIterator<Item = u32>) -> Self {
@@ -78,7 +78,7 @@ impl Masks {
     ///
     /// # Errors
     /// An edge without a secret; the words must not leave then.
-    pub(crate) fn add(&self, label: &Label, words: &mut [u64]) -> Result<(), ShareError> {
+    pub(crate) fn add(&self, label: &MaskLabel, words: &mut [u64]) -> Result<(), ShareError> {
         let bits = label.bits(self.agents);
         for pair in self.edges.0.iter().filter(|pair| !label.gave_up(pair.other())) {
             let secret = pair.secret.as_ref().ok_or(ShareError::NoSecret { with: pair.other() })?;
@@ -95,7 +95,7 @@ impl Masks {
 
 /// An agent's vector under the masks of one label, which only the gate can make.
 pub struct Masked<'a> {
-    label: Label,
+    label: MaskLabel,
     words: &'a [u64],
     charge: Charge,
 }
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Masked<'_> {
 impl<'a> Masked<'a> {
     /// What it is masked under.
     #[must_use]
-    pub fn label(&self) -> &Label {
+    pub fn label(&self) -> &MaskLabel {
         &self.label
     }
 
@@ -130,7 +130,7 @@ impl Gate {
     /// Masks what `draft` holds in steps of the grid, which was charged.
     pub(crate) fn mask<'a>(
         &self,
-        label: &Label,
+        label: &MaskLabel,
         charge: Charge,
         draft: &DraftScratch,
         words: &'a mut [u64],
@@ -158,7 +158,7 @@ mod tests {
 
     /// What an agent sends under a label if its vector is zero, without the masks that `known`
     /// agents know.
-    fn words(graph: &Graph, agent: u32, known: u32, label: &Label) -> [u64; DIM] {
+    fn words(graph: &Graph, agent: u32, known: u32, label: &MaskLabel) -> [u64; DIM] {
         let edges = graph.neighbours(agent as usize).iter().filter(|&&j| known >> j & 1 == 0);
         let pairs: Vec<Pair> = edges.map(|&j| Pair::new(agent, j, Seed::from(9))).collect();
         let mut words = [0; DIM];
@@ -215,7 +215,7 @@ mod tests {
                 // Whoever is out was given up or colludes; the label names the former, and both are
                 // tried.
                 for dropped in [0, out, out & 0b10101] {
-                    let label = Label::new(Round(3), bits(dropped));
+                    let label = MaskLabel::new(Round(3), bits(dropped));
                     let sent_by: Vec<[u64; DIM]> =
                         (0..n).map(|v| words(&graph, v, out, &label)).collect();
                     let whole = components(&graph, out);
@@ -255,13 +255,13 @@ mod tests {
     #[test]
     fn every_label_has_masks_of_its_own() {
         let graph = Graph::complete(70).unwrap();
-        let labels: Vec<Label> =
+        let labels: Vec<MaskLabel> =
             [(1, vec![]), (2, vec![]), (1, vec![5]), (1, vec![6]), (1, vec![5, 6]), (1, vec![69])]
                 .into_iter()
-                .map(|(round, dropped)| Label::new(Round(round), dropped))
+                .map(|(round, dropped)| MaskLabel::new(Round(round), dropped))
                 .collect();
         // One edge only: its mask itself.
-        let known = |label: &Label| {
+        let known = |label: &MaskLabel| {
             let mut words = [0; DIM];
             let pair =
                 |me, other| Masks::new(vec![Pair::new(me, other, Seed::from(2))], graph.agents());
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(masks.len(), labels.len() * DIM);
         // A label that left out who is gone would use one mask for two vectors of one agent: their
         // difference would be in the clear.
-        let (before, after) = (Label::new(Round(1), []), Label::new(Round(1), [69]));
+        let (before, after) = (MaskLabel::new(Round(1), []), MaskLabel::new(Round(1), [69]));
         assert_ne!(known(&before), known(&after));
         assert_eq!(before.charge() + 1, after.charge(), "and noise of its own");
         let mut words = [0; DIM];
@@ -302,7 +302,7 @@ mod tests {
             let (me, other) = (number("me") as u32, number("other") as u32);
             let pair = Pair::new(me, other, Seed::from_entropy(secret.try_into().unwrap()));
             let mut words = [0; 3];
-            let label = Label::new(Round(number("round") as u32), dropped);
+            let label = MaskLabel::new(Round(number("round") as u32), dropped);
             Masks::new(vec![pair], number("agents") as usize).add(&label, &mut words).unwrap();
             let want: Vec<u64> = case["words"]
                 .as_array()

@@ -23,13 +23,13 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
 pub use fixed_point::{FixedPoint, ShareError};
-pub use masks::{Label, Masked, Masks};
+pub use masks::{MaskLabel, Masked, Masks};
 pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 
 use crate::kernel;
 use crate::problem::{Constraint, LocalObjective, Workspace, solve};
-use crate::protocol::{Memory, Protocol, Response, Tossing, View};
+use crate::protocol::{Memory, Protocol, Randomized, Response, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -240,7 +240,7 @@ pub struct Gate {
     /// Limits of this agent's own, coordinate by coordinate.
     limits: Option<Arc<[[f64; 2]]>>,
     /// No number of a release is larger.
-    reach: Option<f64>,
+    release_bound: Option<f64>,
     /// Whether one ever would have been.
     clamped: bool,
     /// M, from the public bounds of the rows; unit rows where nobody said.
@@ -285,7 +285,7 @@ impl Gate {
             realised: None,
             constraint: Constraint::None,
             limits: None,
-            reach: None,
+            release_bound: None,
             clamped: false,
             smoothness: None,
             model: None,
@@ -323,11 +323,11 @@ impl Gate {
         self
     }
 
-    /// Keeps every number of what it releases within ±`reach`, a public bound that agents among
+    /// Keeps every number of what it releases within ±`bound`, a public bound that agents among
     /// honest neighbours stay within: post-processing.
     #[must_use]
-    pub fn with_reach(mut self, reach: f64) -> Self {
-        self.reach = Some(reach);
+    pub fn with_release_bound(mut self, bound: f64) -> Self {
+        self.release_bound = Some(bound);
         self
     }
 
@@ -426,8 +426,8 @@ impl Gate {
         let pull = local
             .mean_loss()
             .map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
-        let reach = centre + 2.0 * kernel::norm(iterate) + pull;
-        reach <= solve::largest_solvable(weight, smoothness, view.dim())
+        let farthest = centre + 2.0 * kernel::norm(iterate) + pull;
+        farthest <= solve::largest_solvable(weight, smoothness, view.dim())
     }
 
     /// Moves a release into the set and the limits: post-processing.
@@ -437,23 +437,23 @@ impl Gate {
         for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
             *x = x.clamp(*low, *high);
         }
-        if let Some(reach) = self.reach {
+        if let Some(bound) = self.release_bound {
             for x in out {
-                self.clamped |= x.abs() > reach;
-                *x = x.clamp(-reach, reach);
+                self.clamped |= x.abs() > bound;
+                *x = x.clamp(-bound, bound);
             }
         }
     }
 
-    /// Whether a number of any release so far had to be moved into the reach.
+    /// Whether a number of any release so far had to be moved within the bound.
     pub(crate) fn clamped(&self) -> bool {
         self.clamped
     }
 
     /// The largest number of a release, if anything bounds it.
     #[must_use]
-    pub fn reach(&self) -> Option<f64> {
-        self.reach
+    pub fn release_bound(&self) -> Option<f64> {
+        self.release_bound
     }
 
     /// Whether every agent moves its releases into [`Self::constraint`], so that what lies outside
@@ -758,7 +758,7 @@ impl Gate {
     }
 
     /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
-    fn toss(&self, tossing: Option<&dyn Tossing>, round: u32, memory: &mut [f64]) {
+    fn toss(&self, tossing: Option<&dyn Randomized>, round: u32, memory: &mut [f64]) {
         let Some(tossing) = tossing else { return };
         let count = tossing.coins();
         if count > 0 {

@@ -322,7 +322,7 @@ fn bounded(graph: &Graph, colluders: usize, r: f64) -> Exposure {
 
 /// Own noise of each agent's own that hides everybody alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Division {
+pub struct OwnNoiseSplit {
     /// s²/V: what σ_cor is measured by.
     pub base: f64,
     /// σ_i²/V by agent, all at least `base`.
@@ -334,7 +334,7 @@ pub struct Division {
 ///
 /// `None` where agents hardly differ: all have the largest R_i of the variance then.
 #[must_use]
-pub fn divide(resistances: &[f64]) -> Option<Division> {
+pub fn divide(resistances: &[f64]) -> Option<OwnNoiseSplit> {
     let least = resistances.iter().copied().fold(f64::INFINITY, f64::min);
     let most = resistances.iter().copied().fold(0.0, f64::max);
     if !(least > 0.0 && most > least * (1.0 + 10.0 * SLACK)) {
@@ -355,7 +355,7 @@ pub fn divide(resistances: &[f64]) -> Option<Division> {
     }
     let own = |r: f64| base.max(1.0 - base * (1.0 / r - 1.0) * (1.0 - 1e-12));
     let own = resistances.iter().map(|&r| up(own(r) * (1.0 + 1e-12)).max(base)).collect();
-    Some(Division { base, own })
+    Some(OwnNoiseSplit { base, own })
 }
 
 /// Rounds up to 12 binary digits, so that agents who are hidden almost alike have one noise.
@@ -497,7 +497,9 @@ mod tests {
             let n = graph.agents();
             for (colluders, r) in (0..n - 1).flat_map(|c| [(c, 0.3), (c, 4.0), (c, 4096.0)]) {
                 for exposure in [worst(graph, colluders, r), bounded(graph, colluders, r)] {
-                    let Some(Division { base, own }) = divide(&exposure.by_agent) else { continue };
+                    let Some(OwnNoiseSplit { base, own }) = divide(&exposure.by_agent) else {
+                        continue;
+                    };
                     divided += 1;
                     let (all, before) = (own.iter().sum::<f64>(), n as f64 * exposure.resistance);
                     assert!(all <= before * 1.001, "{graph:?} {colluders} {r}: {all} > {before}");
@@ -537,7 +539,7 @@ mod tests {
         let graph = Graph::from_edges(10, &edges).unwrap();
         let exposure = worst(&graph, 1, 4096.0);
         assert_eq!(exposure.resistance, 1.0);
-        let Division { own, .. } = divide(&exposure.by_agent).unwrap();
+        let OwnNoiseSplit { own, .. } = divide(&exposure.by_agent).unwrap();
         assert!((own[9] - 1.0).abs() < 1e-3 && own[1] < 0.15, "{own:?}");
         assert!(own.iter().sum::<f64>() < 2.3, "of 10 before: {own:?}");
         assert_eq!(divide(&worst(&ring(8), 1, 9.0).by_agent), None, "a ring is regular");

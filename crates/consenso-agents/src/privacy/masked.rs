@@ -87,7 +87,7 @@ use crate::graph::Graph;
 
 /// How many agents hide each other, whoever is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Least {
+pub struct SmallestHidingSet {
     /// m, or a number below it.
     pub size: usize,
     /// Whether it is m itself.
@@ -113,28 +113,28 @@ const SEARCH: u64 = 200_000_000;
 /// # Ok::<(), consenso_problem::graph::GraphError>(())
 /// ```
 #[must_use]
-pub fn smallest_hiding_set(graph: &Graph, taken: usize) -> Least {
+pub fn smallest_hiding_set(graph: &Graph, taken: usize) -> SmallestHidingSet {
     let n = graph.agents();
     let left = n.saturating_sub(taken);
     if left <= 1 {
-        return Least { size: left, exact: true };
+        return SmallestHidingSet { size: left, exact: true };
     }
     let lowest = (0..n).map(|i| graph.degree(i)).min().unwrap_or(0);
     if lowest <= taken {
-        return Least { size: 1, exact: true };
+        return SmallestHidingSet { size: 1, exact: true };
     }
     if connectivity_exceeds(graph, taken) == Some(true) {
-        return Least { size: left, exact: true };
+        return SmallestHidingSet { size: left, exact: true };
     }
     let mut search = Search { graph, taken, steps: 0 };
     for size in 2..left {
         match search.any(size) {
-            Some(true) => return Least { size, exact: true },
+            Some(true) => return SmallestHidingSet { size, exact: true },
             Some(false) => {}
-            None => return Least { size, exact: false },
+            None => return SmallestHidingSet { size, exact: false },
         }
     }
-    Least { size: left, exact: true }
+    SmallestHidingSet { size: left, exact: true }
 }
 
 /// The least size of a component that holds each agent when some `taken` others, or fewer, are taken
@@ -438,11 +438,18 @@ pub(crate) mod tests {
             }
         }
         graphs.push(Graph::from_edges(11, &edges).unwrap());
-        assert_eq!(smallest_hiding_set(graphs.last().unwrap(), 3), Least { size: 4, exact: true });
+        assert_eq!(
+            smallest_hiding_set(graphs.last().unwrap(), 3),
+            SmallestHidingSet { size: 4, exact: true }
+        );
         for graph in &graphs {
             for taken in 0..graph.agents() {
                 let (found, exact) = (smallest_hiding_set(graph, taken), brute(graph, taken));
-                assert_eq!(found, Least { size: exact, exact: true }, "{graph:?} without {taken}");
+                assert_eq!(
+                    found,
+                    SmallestHidingSet { size: exact, exact: true },
+                    "{graph:?} without {taken}"
+                );
                 let cut = (0..1u32 << graph.agents())
                     .any(|s| s.count_ones() as usize <= taken && components(graph, s).len() > 1);
                 assert_eq!(

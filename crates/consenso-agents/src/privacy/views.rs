@@ -50,7 +50,7 @@ fn dense(graph: &Graph, mixing: &Mixing) -> DMatrix<f64> {
 
 /// What observers see of all others: x_u^t as linear functions of the steps and noises they do not
 /// know.
-struct Sight {
+struct LinearView {
     /// Whose messages they receive.
     seen: Vec<usize>,
     /// By how many rounds ago: what a number that entered then counts in the messages of those
@@ -60,7 +60,7 @@ struct Sight {
     factor: Cholesky<f64, nalgebra::Dyn>,
 }
 
-impl Sight {
+impl LinearView {
     /// B_i: a row for every message that was seen, round by round; a column for every round's step
     /// of agent `i`.
     fn of(&self, i: usize) -> DMatrix<f64> {
@@ -86,7 +86,7 @@ pub struct BestTest {
 impl Gossip<'_> {
     /// What `observers` see; `None` where they see nothing, an error where rounding makes their
     /// covariance none.
-    fn sight(&self, observers: &[u32]) -> Result<Option<Sight>, ()> {
+    fn sight(&self, observers: &[u32]) -> Result<Option<LinearView>, ()> {
         let Self { graph, deviations, correlation, .. } = self;
         let (n, rounds) = (graph.agents(), deviations.len());
         let is_observer = |i: usize| observers.contains(&(i as u32));
@@ -145,7 +145,7 @@ impl Gossip<'_> {
             }
         }
         // Every message has fresh noise of its sender in it, so the matrix is positive definite.
-        Cholesky::new(gram).map(|factor| Some(Sight { seen, rows, factor })).ok_or(())
+        Cholesky::new(gram).map(|factor| Some(LinearView { seen, rows, factor })).ok_or(())
     }
 
     /// μ of what `observers` together can tell about a record of each agent; 0 for themselves.

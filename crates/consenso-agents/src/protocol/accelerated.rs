@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// v = (1 − α)a + αw, w⁺ = W(w − (k/2)η∇f(v)), a⁺ = (1 − α)a + αw⁺, with α = 2/(k + 1) and k the
@@ -182,8 +182,8 @@ impl Configured for Accelerated {
 }
 
 impl Assessed for Accelerated {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.step.unwrap_or(f64::NAN) * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.step.unwrap_or(f64::NAN) * inputs.facts.smoothness;
         let why = "theorems of accelerated descent are for one model, which agents of a complete graph have, \
                    and for noise that is the same in all rounds";
         dgd::open(product, why)

@@ -11,7 +11,7 @@ use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::admm::{Block, Coupled, Uncertified, largest_factor, two_digits};
-use crate::theory::{Assessment, Certainty, CertifiedBound, Ground, short};
+use crate::theory::{Assessment, Certainty, CertifiedBound, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 1, first-order or exact, with random or fixed weights:
@@ -183,8 +183,8 @@ impl Admm {
     /// The algorithm as an instance of the general problem: A is the edge-incidence matrix,
     /// σ²_max(A_i) = n_i, ρ_i = s·D/n_i, and σ²_min(A) = λ_2. Everything in the theorems is largest
     /// at the smallest or the largest degree, so two blocks bound all agents.
-    fn coupled(&self, ground: &Ground) -> Coupled {
-        let facts = &ground.facts;
+    fn coupled(&self, inputs: &TheoremInputs) -> Coupled {
+        let facts = &inputs.facts;
         let [mut low, mut high] = self.weights();
         if self.aggregation == Aggregation::Fixed {
             low = 0.5 * (low + high);
@@ -203,25 +203,25 @@ impl Admm {
         Coupled {
             agents: facts.agents,
             blocks: vec![block(facts.degrees.0), block(facts.degrees.1)],
-            sigma_min_squared: ground.connectivity,
+            sigma_min_squared: inputs.connectivity,
             dual_step: self.dual_step(),
             exact: self.exact,
-            noisy: !ground.noise.is_empty(),
+            noisy: !inputs.noise.is_empty(),
         }
     }
 
     /// The widest range of weights proportional to this one, and half the dual step it then allows,
     /// that are certified; D is kept if it can be.
-    fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
-        let facts = &ground.facts;
-        if facts.strong_convexity <= 0.0 || ground.constraint != crate::problem::Constraint::None {
+    fn nearest_certified(&self, inputs: &TheoremInputs) -> Option<Parameters> {
+        let facts = &inputs.facts;
+        if facts.strong_convexity <= 0.0 || inputs.constraint != crate::problem::Constraint::None {
             return None;
         }
         let floor = if self.exact { 0.0 } else { two_digits(1.6 * facts.smoothness) };
         let [low, high] = self.weights();
         let at = |scale: f64| {
             let mut one = self.clone();
-            one.exact &= ground.noise.is_empty();
+            one.exact &= inputs.noise.is_empty();
             one.penalty = Some(self.penalty().max(floor));
             one.weights = Some([scale * low, scale * high]);
             // The dual step may be up to 2ρ⁰ − N/α; a quarter of 2ρ⁰ leaves α room.
@@ -229,10 +229,10 @@ impl Admm {
             one.dual_step = Some(self.dual_step().min(0.5 * rho));
             one
         };
-        let found = largest_factor(|scale| at(scale).coupled(ground).certify().is_ok())?;
+        let found = largest_factor(|scale| at(scale).coupled(inputs).certify().is_ok())?;
         let mut one = at(two_digits(0.7 * found));
         one.dual_step = one.dual_step.map(two_digits);
-        one.coupled(ground).certify().is_ok().then(|| table_of(&one))
+        one.coupled(inputs).certify().is_ok().then(|| table_of(&one))
     }
 }
 
@@ -377,15 +377,15 @@ impl Configured for Admm {
 }
 
 impl Assessed for Admm {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let coupled = self.coupled(ground);
-        let certificate = if ground.constraint == crate::problem::Constraint::None {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let coupled = self.coupled(inputs);
+        let certificate = if inputs.constraint == crate::problem::Constraint::None {
             coupled.certify()
         } else {
             Err(Uncertified::ConstraintSet)
         };
         if let Ok(found) = &certificate {
-            let envelope = coupled.envelope(found, ground.facts.dim, &ground.noise);
+            let envelope = coupled.envelope(found, inputs.facts.dim, &inputs.noise);
             let inequality = format!(
                 "(rho-fa-selection) holds with α = {}, ρ⁰ = {}",
                 short(found.alpha),
@@ -401,7 +401,7 @@ impl Assessed for Admm {
                 ..Assessment::new(Certainty::Certified, coupled.theorem(), inequality)
             };
         }
-        let (left, right) = self.rule(&ground.facts);
+        let (left, right) = self.rule(&inputs.facts);
         let stable = left < right && !self.printed_dual_sign;
         let standing = if stable { Certainty::PredictedStable } else { Certainty::Unstable };
         let sign = if left < right { "<" } else { "≥" };
@@ -410,7 +410,7 @@ impl Assessed for Admm {
             format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
         Assessment {
             not_certified: certificate.err().map(|why| format!("{}: {why}", coupled.theorem())),
-            nearest_certified: self.nearest_certified(ground),
+            nearest_certified: self.nearest_certified(inputs),
             ..Assessment::new(standing, "working stability rule", inequality)
         }
     }

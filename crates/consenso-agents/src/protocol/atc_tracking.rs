@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x⁺ = W(x − ηy), y⁺ = Wy + ∇f(x⁺) − ∇f(x), told by corrections c = y − ∇f(x): a message is (x, y),
@@ -157,8 +157,8 @@ impl Configured for AtcTracking {
 }
 
 impl Assessed for AtcTracking {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.eta() * f64::from(self.local_steps) * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.eta() * f64::from(self.local_steps) * inputs.facts.smoothness;
         let why = "theorems for agents of different curvature allow far shorter steps than work";
         dgd::open(product, why)
     }

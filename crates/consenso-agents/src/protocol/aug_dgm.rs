@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x⁺ = W(x − ηy), y⁺ = W(y + ∇f(x⁺) − ∇f(x)), y⁰ = ∇f(x⁰), told by corrections c: two rounds per gradient, of
@@ -163,9 +163,9 @@ impl Configured for AugDgm {
 }
 
 impl Assessed for AugDgm {
-    fn assess(&self, ground: &Ground) -> Assessment {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
         let why = "theorems for agents of different curvature allow far shorter steps than work";
-        dgd::open(self.eta() * ground.facts.smoothness, why)
+        dgd::open(self.eta() * inputs.facts.smoothness, why)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Certainty, Ground, short};
+use crate::theory::{Assessment, Certainty, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ −
@@ -114,9 +114,9 @@ impl Configured for ConsensusAdmm {
 }
 
 impl Assessed for ConsensusAdmm {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let m = ground.facts.strong_convexity;
-        if m <= 0.0 || ground.constraint != Constraint::None {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let m = inputs.facts.strong_convexity;
+        if m <= 0.0 || inputs.constraint != Constraint::None {
             let why =
                 "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
             return Assessment {

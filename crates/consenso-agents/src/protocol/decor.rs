@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = (1 − ημ)·z_i − η·∇f_i((1 − ημ)·z_i) + n_i + Σ_{j∈N_i} ±v_ij, z_i = Σ_j W_ij x_j with
@@ -142,11 +142,11 @@ impl Configured for Decor {
 }
 
 impl Assessed for Decor {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let rounds = 1..=ground.facts.rounds.max(1);
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let rounds = 1..=inputs.facts.rounds.max(1);
         let largest = rounds.map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
         super::dgd::open(
-            largest * ground.facts.smoothness,
+            largest * inputs.facts.smoothness,
             "no theorem here covers correlated noise",
         )
     }

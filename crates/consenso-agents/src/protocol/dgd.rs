@@ -6,7 +6,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Certainty, Ground, short};
+use crate::theory::{Assessment, Certainty, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = Σ_j W_ij x_j − η·∇f_i(x_i) + Δ_i, with the graph's Metropolis weights W: an interval of
@@ -113,8 +113,13 @@ pub(super) fn working(product: f64, why: &str) -> Assessment {
 }
 
 /// A method that is proved for η ≤ (1 + λ_min(W))/M.
-pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &str) -> Assessment {
-    let (product, limit) = (step * ground.facts.smoothness, 1.0 + ground.facts.mixing_min);
+pub(super) fn assess_step(
+    step: f64,
+    inputs: &TheoremInputs,
+    theorem: &str,
+    promise: &str,
+) -> Assessment {
+    let (product, limit) = (step * inputs.facts.smoothness, 1.0 + inputs.facts.mixing_min);
     if product < limit {
         let inequality = format!("step·M = {} < 1 + λ_min(W) = {}", short(product), short(limit));
         Assessment {
@@ -128,7 +133,7 @@ pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &s
             short(limit)
         );
         let mut nearest = Parameters::new();
-        nearest.insert("step".into(), (0.99 * limit / ground.facts.smoothness).into());
+        nearest.insert("step".into(), (0.99 * limit / inputs.facts.smoothness).into());
         Assessment { nearest_certified: Some(nearest), ..open(product, &why) }
     }
 }
@@ -215,21 +220,21 @@ impl Assessed for Dgd {
         Some(drift(self.step.as_ref(), round, gradient, facts))
     }
 
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest = (1..=ground.facts.rounds.max(1))
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let largest = (1..=inputs.facts.rounds.max(1))
             .map(|k| eta(self.step.as_ref(), k))
             .fold(0.0, f64::max);
-        if ground.constraint != Constraint::None {
-            return working(largest * ground.facts.smoothness, "the theorem has no constraint set");
+        if inputs.constraint != Constraint::None {
+            return working(largest * inputs.facts.smoothness, "the theorem has no constraint set");
         }
         let theorem = "Yuan, Ling and Yin (2016), Theorem 1";
         let promise = "gradients stay bounded; agents end within O(step) of the optimum";
-        let found = assess_step(largest, ground, theorem, promise);
+        let found = assess_step(largest, inputs, theorem, promise);
         if found.standing != Certainty::Open {
             return found;
         }
         let rule =
-            working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
+            working(largest * inputs.facts.smoothness, &found.not_certified.unwrap_or_default());
         Assessment { nearest_certified: found.nearest_certified, ..rule }
     }
 }

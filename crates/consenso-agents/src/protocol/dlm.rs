@@ -9,7 +9,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Certainty, Ground, short};
+use crate::theory::{Assessment, Certainty, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = x_i − (∇f_i(x_i) + c Σ_{j∈N_i} (x_i − x_j) + λ_i)/(2c·n_i + ρ); λ_i⁺ = λ_i + c Σ_j (x_i⁺
@@ -121,8 +121,8 @@ impl Configured for Dlm {
 }
 
 impl Assessed for Dlm {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = ground.facts.smoothness / self.proximity.unwrap_or(f64::NAN);
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = inputs.facts.smoothness / self.proximity.unwrap_or(f64::NAN);
         let why = "Ling, Shi, Wu and Ribeiro (2015), Theorem 1 has constants of the graph that are not computed here";
         if product <= 1.0 + 1e-12 {
             let rule = "a quadratic of curvature ρ ≥ M lies above f";

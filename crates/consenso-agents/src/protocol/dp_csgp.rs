@@ -9,7 +9,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// h = x − η∇f(z), x̂⁺ = x̂ + C(h − x̂), x⁺ = h + γ(Px̂⁺ − x̂⁺), w⁺ = w + γ(Pw − w), z = x/w, with
@@ -186,12 +186,12 @@ impl Configured for DpCsgp {
 }
 
 impl Assessed for DpCsgp {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest = (1..=ground.facts.rounds.max(1))
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let largest = (1..=inputs.facts.rounds.max(1))
             .map(|k| dgd::eta(self.step.as_ref(), k))
             .fold(0.0, f64::max);
         let why = "the theorem allows far shorter consensus steps than work";
-        dgd::open(largest * ground.facts.smoothness, why)
+        dgd::open(largest * inputs.facts.smoothness, why)
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// [`PushSum`] with gradients that are clipped to a share c_k of what a record's may be, and with
@@ -176,12 +176,12 @@ impl Configured for DynD2p {
 }
 
 impl Assessed for DynD2p {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest = (1..=ground.facts.rounds.max(1))
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let largest = (1..=inputs.facts.rounds.max(1))
             .map(|k| dgd::eta(self.step.as_ref(), k))
             .fold(0.0, f64::max);
         let why = "clipped gradients end at another point than the optimum; no theorem here says how far from it";
-        dgd::working(largest * ground.facts.smoothness, why)
+        dgd::working(largest * inputs.facts.smoothness, why)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground, short};
+use crate::theory::{Assessment, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// x^{k+1} = ½(I+W)(2x^k − x^{k−1} − α(∇f(x^k) − ∇f(x^{k−1}))), with x¹ = ½(I+W)(x⁰ − α∇f(x⁰)).
@@ -112,10 +112,10 @@ pub(super) fn check(alpha: f64, facts: &PublicFacts) -> Result<Option<String>, C
 
 /// Both methods converge for α < 2/M whatever the graph is (Li, Shi and Yan, 2019, Theorem 1), for
 /// ½(I+W) has no negative eigenvalue.
-pub(super) fn assess(alpha: f64, ground: &Ground) -> Assessment {
-    let product = alpha * ground.facts.smoothness;
+pub(super) fn assess(alpha: f64, inputs: &TheoremInputs) -> Assessment {
+    let product = alpha * inputs.facts.smoothness;
     let theorem = "Li, Shi and Yan (2019), Theorem 1";
-    if ground.constraint != crate::problem::Constraint::None {
+    if inputs.constraint != crate::problem::Constraint::None {
         return dgd::open(product, "messages, not models, are moved into the constraint set");
     }
     if product < 2.0 {
@@ -129,7 +129,7 @@ pub(super) fn assess(alpha: f64, ground: &Ground) -> Assessment {
         };
     }
     let mut nearest = Parameters::new();
-    nearest.insert("step".into(), (1.98 / ground.facts.smoothness).into());
+    nearest.insert("step".into(), (1.98 / inputs.facts.smoothness).into());
     let why = format!("{theorem}: step·M = {} is not below 2", short(product));
     Assessment { nearest_certified: Some(nearest), ..dgd::open(product, &why) }
 }
@@ -223,8 +223,8 @@ macro_rules! recursion {
         }
 
         impl Assessed for $type {
-            fn assess(&self, ground: &Ground) -> Assessment {
-                exact_diffusion::assess(self.alpha(), ground)
+            fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+                exact_diffusion::assess(self.alpha(), inputs)
             }
         }
     };

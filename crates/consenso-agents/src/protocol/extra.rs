@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x¹ = Wx⁰ − α∇f(x⁰); x^{k+2} = (I+W)x^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)).
@@ -142,11 +142,11 @@ impl Configured for Extra {
 }
 
 impl Assessed for Extra {
-    fn assess(&self, ground: &Ground) -> Assessment {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
         let theorem = "Shi, Ling, Wu and Yin (2015), Theorem 3.3";
         super::dgd::assess_step(
             self.alpha(),
-            ground,
+            inputs,
             theorem,
             "without noise every agent reaches the optimum",
         )

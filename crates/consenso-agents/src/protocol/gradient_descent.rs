@@ -1,14 +1,14 @@
 //! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section
 //! 2).
 
-use super::schedule::Shape;
+use super::schedule::ScheduleShape;
 use super::{
     Aggregation, Assessed, Capabilities, Configured, Memory, Needs, Parameters, Parts, Protocol,
     PublicFacts, Schedule, View, settle, table_of,
 };
 use crate::config_error::ConfigError;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Certainty, CertifiedBound, Ground, descent, short};
+use crate::theory::{Assessment, Certainty, CertifiedBound, TheoremInputs, descent, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 2. With (p, q) the two agents farthest apart in l1 and x̄ the mean of all,
@@ -114,8 +114,8 @@ impl Configured for GradientDescent {
 impl Assessed for GradientDescent {
     /// Theorem 4.1 or 4.2, whichever promises more, for the plain mean and a constant step of at
     /// most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let facts = &ground.facts;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let facts = &inputs.facts;
         let (m, smoothness) = (facts.strong_convexity, facts.smoothness);
         let first = super::dgd::eta(self.step.as_ref(), 1);
         let product = first * smoothness;
@@ -124,10 +124,10 @@ impl Assessed for GradientDescent {
                 if self.aggregation == Aggregation::Fixed
                     && product <= 1.0 + 1e-12
                     && m > 0.0
-                    && ground.constraint == Constraint::None =>
+                    && inputs.constraint == Constraint::None =>
             {
                 let (theorem, envelope) =
-                    descent::Envelope::theorem_4(ground, *step).swap_remove(0);
+                    descent::Envelope::theorem_4(inputs, *step).swap_remove(0);
                 let floor = envelope.curve(0.0, facts.rounds).last().copied().unwrap_or(0.0);
                 Assessment {
                     rate: Some(envelope.factor),
@@ -143,7 +143,7 @@ impl Assessed for GradientDescent {
                     )
                 }
             }
-            Some(Schedule::Shape(Shape::InverseSqrt { .. })) => theorem_3_4(ground, first),
+            Some(Schedule::Shape(ScheduleShape::InverseSqrt { .. })) => theorem_3_4(inputs, first),
             _ => {
                 let nearest = Self {
                     step: Some(Schedule::Constant(1.0 / smoothness)),
@@ -160,7 +160,13 @@ impl Assessed for GradientDescent {
     }
 
     /// |x_i⁺| ≤ |1 − ημ|·|x̄| + η·G.
-    fn reach(&self, round: u32, before: f64, gradient: f64, facts: &PublicFacts) -> Option<f64> {
+    fn message_bound(
+        &self,
+        round: u32,
+        before: f64,
+        gradient: f64,
+        facts: &PublicFacts,
+    ) -> Option<f64> {
         let eta = super::dgd::eta(self.step.as_ref(), round);
         Some((1.0 - eta * facts.strong_convexity).abs() * before + eta * gradient)
     }
@@ -168,10 +174,10 @@ impl Assessed for GradientDescent {
 
 /// Theorem 3.4 needs ‖∇f‖ ≤ G everywhere a run can go: without a regulariser that is the data
 /// term's bound, with one the set must be bounded.
-fn theorem_3_4(ground: &Ground, first: f64) -> Assessment {
-    let (facts, rule) = (&ground.facts, "Theorem 3.4");
-    let reach = ground.constraint.reach(facts.dim);
-    if facts.strong_convexity > 0.0 && reach.is_none() {
+fn theorem_3_4(inputs: &TheoremInputs, first: f64) -> Assessment {
+    let (facts, rule) = (&inputs.facts, "Theorem 3.4");
+    let radius = inputs.constraint.radius(facts.dim);
+    if facts.strong_convexity > 0.0 && radius.is_none() {
         let why = "gradients are unbounded: a regulariser needs a bounded constraint set (objective.constraint), or regularization = 0";
         let rule = format!("{rule}: {why}");
         return Assessment {
@@ -179,19 +185,19 @@ fn theorem_3_4(ground: &Ground, first: f64) -> Assessment {
             ..super::dgd::open(first * facts.smoothness, why)
         };
     }
-    let gradient = ground.gradient.l2 + facts.strong_convexity * reach.unwrap_or(0.0);
+    let gradient = inputs.gradient.l2 + facts.strong_convexity * radius.unwrap_or(0.0);
     // V bounds ‖Δ/η‖ over the rounds.
     let eta = |k: usize| first / ((k + 1) as f64).sqrt();
-    let noise = ground
+    let noise = inputs
         .noise
         .iter()
         .enumerate()
         .map(|(k, s)| s * (facts.dim as f64).sqrt() / eta(k))
         .fold(0.0, f64::max);
-    let promise = match reach {
-        Some(reach) => {
+    let promise = match radius {
+        Some(radius) => {
             // Start and optimum both lie in the set.
-            let start = 4.0 * reach * reach;
+            let start = 4.0 * radius * radius;
             let bound = descent::theorem_3_4(facts.rounds, 1.0 / first, start, gradient, noise);
             format!("E F of the mean of all mean models is within {} of F*", short(bound))
         }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Certainty, Ground, short};
+use crate::theory::{Assessment, Certainty, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 
 /// x⁺ = Wx − ηy, y⁺ = Wy + ∇f(x⁺) − ∇f(x), told by running sums s = Σ y: message k + 1 is (x^k,
@@ -152,8 +152,8 @@ impl Configured for GradientTracking {
 }
 
 impl Assessed for GradientTracking {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let facts = &ground.facts;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let facts = &inputs.facts;
         let largest =
             (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
         let (product, limit) = (largest * facts.smoothness, limit(facts));

@@ -3,12 +3,12 @@
 
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
-    Tossing, View, dgd, table_of,
+    Randomized, View, dgd, table_of,
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// v = ∇f_S(x) − ∇f_S(τ) + ∇f(τ), with τ the model at the last full gradient and S a fresh sample of
@@ -220,9 +220,9 @@ impl Configured for GtSvrg {
 }
 
 impl Assessed for GtSvrg {
-    fn assess(&self, ground: &Ground) -> Assessment {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
         let why = "theorems for agents of different curvature allow far shorter steps than work";
-        dgd::open(self.eta() * ground.facts.smoothness, why)
+        dgd::open(self.eta() * inputs.facts.smoothness, why)
     }
 }
 
@@ -236,7 +236,7 @@ impl Partial for GtSvrg {
     }
 }
 
-impl Tossing for GtSvrg {
+impl Randomized for GtSvrg {
     fn coins(&self) -> usize {
         1
     }

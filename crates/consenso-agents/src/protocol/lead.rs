@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// y = x − η∇f(x) − ηd, ŷ = h + C(y − h), h⁺ = (1 − α)h + αŷ, d⁺ = d + γ/(2η)·(ŷ − Wŷ), x⁺ = x −
@@ -174,8 +174,8 @@ impl Configured for Lead {
 }
 
 impl Assessed for Lead {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.eta() * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.eta() * inputs.facts.smoothness;
         dgd::open(product, "the theorem has constants of the compressor that are not computed here")
     }
 }

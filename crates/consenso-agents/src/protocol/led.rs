@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// φ_0 = x_i, φ_{t+1} = φ_t − α∇f_i(φ_t) − βy_i for τ steps; then x_i⁺ = Σ_j W_ij φ_{j,τ} and y_i⁺ =
@@ -161,8 +161,8 @@ impl Configured for Led {
 }
 
 impl Assessed for Led {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.alpha() * f64::from(self.local_steps) * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.alpha() * f64::from(self.local_steps) * inputs.facts.smoothness;
         dgd::open(product, "the theorem allows far shorter steps than work")
     }
 }

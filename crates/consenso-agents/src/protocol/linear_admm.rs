@@ -61,7 +61,7 @@ use super::admm::{ASSUMED_RESIDUAL, exact_step};
 use super::parameters::positive;
 use super::{
     Aggregation, Assessed, Capabilities, Configured, Couplable, Memory, Needs, Parameters, Parts,
-    Protocol, PublicFacts, Response, Summed, Tossing, View, table_of,
+    Protocol, PublicFacts, Randomized, Response, Summed, View, table_of,
 };
 use crate::config_error::ConfigError;
 use crate::kernel;
@@ -71,7 +71,7 @@ use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::admm::{
     Block, Certificate, Coupled, Uncertified, largest_factor, two_digits, working_rule,
 };
-use crate::theory::{Assessment, Certainty, CertifiedBound, Ground, short};
+use crate::theory::{Assessment, Certainty, CertifiedBound, TheoremInputs, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -148,8 +148,8 @@ impl LinearAdmm {
     }
 
     /// The problem and these parameters, as the theorems see them.
-    fn coupled(&self, ground: &Ground) -> Coupled {
-        let (coupling, facts) = (self.coupling(), &ground.facts);
+    fn coupled(&self, inputs: &TheoremInputs) -> Coupled {
+        let (coupling, facts) = (self.coupling(), &inputs.facts);
         let [low, high] = self.rho();
         let block = |&sigma_squared: &f64| Block {
             strong_convexity: facts.strong_convexity,
@@ -164,39 +164,39 @@ impl LinearAdmm {
             sigma_min_squared: coupling.sigma_min_squared(),
             dual_step: self.dual_step(),
             exact: self.exact,
-            noisy: !ground.noise.is_empty(),
+            noisy: !inputs.noise.is_empty(),
         }
     }
 
-    fn certified(&self, ground: &Ground) -> Result<Certificate, Uncertified> {
-        if ground.constraint != Constraint::None {
+    fn certified(&self, inputs: &TheoremInputs) -> Result<Certificate, Uncertified> {
+        if inputs.constraint != Constraint::None {
             Err(Uncertified::Limits)
         } else if self.coupling().relations().iter().any(|&r| r != Relation::Equal) {
             Err(Uncertified::Inequality)
         } else {
-            self.coupled(ground).certify()
+            self.coupled(inputs).certify()
         }
     }
 
     /// The widest range of penalties proportional to this one, and the dual step it then allows,
     /// that are certified; D is kept if it can be.
-    fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
+    fn nearest_certified(&self, inputs: &TheoremInputs) -> Option<Parameters> {
         let [low, high] = self.rho?;
-        let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
+        let floor = if self.exact { 0.0 } else { two_digits(1.6 * inputs.facts.smoothness) };
         let at = |scale: f64| {
             let mut one = self.clone();
-            one.exact &= ground.noise.is_empty();
+            one.exact &= inputs.noise.is_empty();
             one.penalty = Some(self.penalty().max(floor));
             one.rho = Some([scale * low, scale * high]);
             // The dual step may be up to 2ρ⁰ − N/α; a quarter of 2ρ⁰ leaves α room.
             one.dual_step = Some(self.dual_step().min(0.25 * scale * (low + high)));
             one
         };
-        let found = largest_factor(|scale| at(scale).certified(ground).is_ok())?;
+        let found = largest_factor(|scale| at(scale).certified(inputs).is_ok())?;
         let mut one = at(0.7 * found);
         one.dual_step = one.dual_step.map(two_digits);
         one.rho = one.rho.map(|range| range.map(two_digits));
-        one.certified(ground).is_ok().then(|| table_of(&one))
+        one.certified(inputs).is_ok().then(|| table_of(&one))
     }
 }
 
@@ -424,17 +424,17 @@ impl Configured for LinearAdmm {
 }
 
 impl Assessed for LinearAdmm {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let (coupling, facts) = (self.coupling(), &ground.facts);
-        let coupled = self.coupled(ground);
-        let certificate = self.certified(ground);
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let (coupling, facts) = (self.coupling(), &inputs.facts);
+        let coupled = self.coupled(inputs);
+        let certificate = self.certified(inputs);
         match certificate {
             Ok(found) => Assessment {
-                rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
+                rate: Some(coupled.envelope(&found, facts.dim, &inputs.noise).factor),
                 bound: Some(CertifiedBound::Distance(coupled.envelope(
                     &found,
                     facts.dim,
-                    &ground.noise,
+                    &inputs.noise,
                 ))),
                 promise: Some(format!(
                     "E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}",
@@ -462,7 +462,7 @@ impl Assessed for LinearAdmm {
                 );
                 Assessment {
                     not_certified: Some(format!("{}: {why}", coupled.theorem())),
-                    nearest_certified: self.nearest_certified(ground),
+                    nearest_certified: self.nearest_certified(inputs),
                     ..Assessment::new(standing, "working stability rule", inequality)
                 }
             }
@@ -488,7 +488,7 @@ impl Couplable for LinearAdmm {
     }
 }
 
-impl Tossing for LinearAdmm {
+impl Randomized for LinearAdmm {
     /// A penalty a row, for the rows that are treated as revealed.
     fn coins(&self) -> usize {
         match self.aggregation {

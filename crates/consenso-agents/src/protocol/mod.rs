@@ -89,7 +89,7 @@ pub use nids::Nids;
 pub use output_admm::OutputAdmm;
 pub use parameters::parse;
 pub use parts::{
-    Assessed, Configured, Couplable, Partial, Parts, Priced, Relaying, Summed, Tossing,
+    Assessed, Configured, Couplable, Partial, Parts, Priced, Randomized, Relaying, Summed,
 };
 pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
@@ -98,7 +98,7 @@ pub(crate) use published::totals as published_totals;
 pub use published::{PricedNoise, PricedRound, PublishedCost};
 pub use push_diging::PushDiging;
 pub use push_sum::PushSum;
-pub use rcd::{CoordinateDescent, Order};
+pub use rcd::{CoordinateDescent, CoordinateOrder};
 pub use schedule::Schedule;
 
 use crate::ConfigError;
@@ -125,7 +125,7 @@ pub struct View<'a> {
     round: u32,
     regularization: f64,
     constraint: Constraint,
-    common: Option<&'a Common>,
+    common: Option<&'a CommonSummary>,
     mixing: MixRule,
 }
 
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
 
     /// Adds what all agents would compute alike, computed once.
     #[must_use]
-    pub fn with_common(mut self, common: Option<&'a Common>) -> Self {
+    pub fn with_common(mut self, common: Option<&'a CommonSummary>) -> Self {
         self.common = common;
         self
     }
@@ -301,12 +301,14 @@ impl<'a> View<'a> {
         self.weights.own + self.weights.neighbours.iter().sum::<f64>()
     }
 
-    /// What all agents of a complete graph compute alike (see [`Common`]).
+    /// What all agents of a complete graph compute alike (see [`CommonSummary`]).
     #[must_use]
-    pub fn common(&self) -> std::borrow::Cow<'a, Common> {
+    pub fn common(&self) -> std::borrow::Cow<'a, CommonSummary> {
         match self.common {
             Some(common) => std::borrow::Cow::Borrowed(common),
-            None => std::borrow::Cow::Owned(Common::of(&self.everyone().collect::<Vec<_>>())),
+            None => {
+                std::borrow::Cow::Owned(CommonSummary::of(&self.everyone().collect::<Vec<_>>()))
+            }
         }
     }
 
@@ -334,7 +336,7 @@ pub struct Weights<'a> {
 /// What every agent of a complete graph computes alike from the released rows. A simulator computes
 /// it once a round.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Common {
+pub struct CommonSummary {
     /// The mean of all rows.
     pub mean: Vec<f64>,
     /// The two rows farthest apart in l1, by agent number.
@@ -343,7 +345,7 @@ pub struct Common {
     pub total: Option<Vec<f64>>,
 }
 
-impl Common {
+impl CommonSummary {
     /// Of all agents' rows, in order of agent number.
     ///
     /// The farthest pair is exact. Rows are sorted by their l1 distance r from the mean; r_p + r_q

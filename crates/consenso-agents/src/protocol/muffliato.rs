@@ -6,7 +6,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of 1 + G rounds. In the first of a block every agent takes one noised gradient step from
@@ -170,12 +170,12 @@ impl Assessed for Muffliato {
         })
     }
 
-    fn assess(&self, ground: &Ground) -> Assessment {
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
         let largest = (1..=self.blocks.max(1))
             .map(|k| super::dgd::eta(self.step.as_ref(), k))
             .fold(0.0, f64::max);
         super::dgd::open(
-            largest * ground.facts.smoothness,
+            largest * inputs.facts.smoothness,
             "no theorem here covers steps between mixing",
         )
     }

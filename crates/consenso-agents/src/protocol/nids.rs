@@ -6,7 +6,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x^{k+1} = ½(I+W)(2x^k − x^{k−1} − α(∇f(x^k) − ∇f(x^{k−1}))), with x¹ = x⁰ − α∇f(x⁰): the

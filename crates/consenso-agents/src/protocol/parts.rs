@@ -7,7 +7,7 @@ use super::{Drift, Pairwise, Parameters, PricedRound, Protocol, PublicFacts, Pub
 use crate::config_error::ConfigError;
 use crate::graph::Graph;
 use crate::problem::Coupling;
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use std::sync::Arc;
 
 /// The parts that an algorithm has, see [`Protocol::parts`]: none by default.
@@ -28,7 +28,7 @@ pub struct Parts<'a> {
     /// Some of its rounds only pass on what was released before.
     pub relaying: Option<&'a dyn Relaying>,
     /// It needs random numbers beside the points of its intervals.
-    pub tossing: Option<&'a dyn Tossing>,
+    pub tossing: Option<&'a dyn Randomized>,
 }
 
 /// An algorithm with parameters, as an experiment file gives them. Without this part it has none,
@@ -78,7 +78,7 @@ pub trait Configured: Protocol {
 pub trait Assessed: Protocol {
     /// What is known of these parameters: certified by a theorem, predicted stable, or unstable,
     /// and which inequality says so.
-    fn assess(&self, _ground: &Ground) -> Assessment {
+    fn assess(&self, _ground: &TheoremInputs) -> Assessment {
         unknown()
     }
 
@@ -90,7 +90,7 @@ pub trait Assessed: Protocol {
 
     /// The largest `|x[l]|` that a message of round `round` can have, given that of the means
     /// before it and of any data gradient; `None` where nothing bounds it. Noise comes on top.
-    fn reach(
+    fn message_bound(
         &self,
         _round: u32,
         _before: f64,
@@ -188,7 +188,7 @@ pub trait Relaying: Protocol {
 
 /// An algorithm that needs random numbers beside the points of its intervals. They do not depend on
 /// the records, and no privacy is credited to them.
-pub trait Tossing: Protocol {
+pub trait Randomized: Protocol {
     /// How many numbers uniform on (0, 1) it needs in a round.
     fn coins(&self) -> usize;
 
@@ -241,8 +241,8 @@ impl<'p> dyn Protocol + 'p {
     }
 
     /// Asks [`Assessed::assess`], if the algorithm has that part.
-    pub fn assess(&self, ground: &Ground) -> Assessment {
-        self.parts().assessed.map_or_else(unknown, |a| a.assess(ground))
+    pub fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        self.parts().assessed.map_or_else(unknown, |a| a.assess(inputs))
     }
 
     /// Asks [`Assessed::drift`], if the algorithm has that part.
@@ -250,15 +250,15 @@ impl<'p> dyn Protocol + 'p {
         self.parts().assessed?.drift(round, gradient, facts)
     }
 
-    /// Asks [`Assessed::reach`], if the algorithm has that part.
-    pub fn reach(
+    /// Asks [`Assessed::message_bound`], if the algorithm has that part.
+    pub fn message_bound(
         &self,
         round: u32,
         before: f64,
         gradient: f64,
         facts: &PublicFacts,
     ) -> Option<f64> {
-        self.parts().assessed?.reach(round, before, gradient, facts)
+        self.parts().assessed?.message_bound(round, before, gradient, facts)
     }
 
     pub(crate) fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {

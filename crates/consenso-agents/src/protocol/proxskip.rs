@@ -9,7 +9,7 @@ use super::{
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -189,8 +189,8 @@ impl Configured for ProxSkip {
 }
 
 impl Assessed for ProxSkip {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.alpha() / self.chance() * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.alpha() / self.chance() * inputs.facts.smoothness;
         dgd::open(product, "the theorem is about means over the coins")
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// u⁺ = P(u − ηy), v⁺ = Pv, x⁺ = u⁺/v⁺, y⁺ = Py + ∇f(x⁺) − ∇f(x), with weights P whose columns sum
@@ -160,8 +160,8 @@ impl Configured for PushDiging {
 }
 
 impl Assessed for PushDiging {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let product = self.eta() * ground.facts.smoothness;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let product = self.eta() * inputs.facts.smoothness;
         dgd::open(product, "theorems for directed links allow far shorter steps than work")
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::config_error::ConfigError;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use serde::{Deserialize, Serialize};
 
 /// x⁺ = P(x − η∇f(z)), w⁺ = Pw, z = x/w, with weights P whose columns sum to one and whose rows need
@@ -150,12 +150,12 @@ impl Configured for PushSum {
 }
 
 impl Assessed for PushSum {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest = (1..=ground.facts.rounds.max(1))
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let largest = (1..=inputs.facts.rounds.max(1))
             .map(|k| dgd::eta(self.step.as_ref(), k))
             .fold(0.0, f64::max);
         let why = "agents end within O(step) of the optimum; no theorem here says how close";
-        dgd::working(largest * ground.facts.smoothness, why)
+        dgd::working(largest * inputs.facts.smoothness, why)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::config_error::ConfigError;
 use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
-use crate::theory::{Assessment, Certainty, CertifiedBound, Ground, descent, short};
+use crate::theory::{Assessment, Certainty, CertifiedBound, TheoremInputs, descent, short};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ pub struct CoordinateDescent {
     pub step: Option<f64>,
     /// How coordinates follow each other.
     #[serde(default)]
-    pub order: Order,
+    pub order: CoordinateOrder,
     /// What the order is drawn from. It is public.
     #[serde(default)]
     pub order_seed: u64,
@@ -80,7 +80,7 @@ pub struct CoordinateDescent {
 /// How coordinates follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum CoordinateOrder {
     /// A fresh permutation every epoch: no coordinate is used more often than another by more than
     /// one.
     #[default]
@@ -104,7 +104,7 @@ const EPOCHS: (f64, f64) = (20.0, 100.0);
 impl CoordinateDescent {
     /// One coordinate a round with the step `step`.
     #[must_use]
-    pub fn new(step: f64, order: Order, order_seed: u64, block: usize) -> Self {
+    pub fn new(step: f64, order: CoordinateOrder, order_seed: u64, block: usize) -> Self {
         Self { step: Some(step), order, order_seed, block, ..Self::default() }
     }
 
@@ -126,7 +126,7 @@ impl CoordinateDescent {
     /// The coordinates of round `round` (from 1), increasing.
     fn coordinates(&self, round: u32, dim: usize) -> Vec<u32> {
         match self.order {
-            Order::Shuffle => {
+            CoordinateOrder::Shuffle => {
                 let (rounds, k) = (self.epoch_rounds(dim), round - 1);
                 let order = self.permutation(k / rounds, dim);
                 let start = (k % rounds) as usize * self.block;
@@ -134,7 +134,7 @@ impl CoordinateDescent {
                 chosen.sort_unstable();
                 chosen
             }
-            Order::Random => {
+            CoordinateOrder::Random => {
                 let mut stream =
                     Seed::from(self.order_seed).stream(Purpose::Public, 1, u64::from(round));
                 some_columns(&mut stream, dim, self.block.min(dim))
@@ -179,9 +179,9 @@ impl CoordinateDescent {
     /// random order, and every round is.
     fn is_charged(&self, round: u32, dim: usize) -> bool {
         match (self.order, &self.raising) {
-            (Order::Shuffle, _) => (round - 1).is_multiple_of(self.epoch_rounds(dim)),
-            (Order::Random, Some(raising)) => raising.contains(&round),
-            (Order::Random, None) => true,
+            (CoordinateOrder::Shuffle, _) => (round - 1).is_multiple_of(self.epoch_rounds(dim)),
+            (CoordinateOrder::Random, Some(raising)) => raising.contains(&round),
+            (CoordinateOrder::Random, None) => true,
         }
     }
 }
@@ -270,7 +270,7 @@ impl Configured for CoordinateDescent {
             f64::INFINITY
         };
         self.step.get_or_insert(longest.min(share));
-        if self.order == Order::Random && (1..=facts.dim).contains(&self.block) {
+        if self.order == CoordinateOrder::Random && (1..=facts.dim).contains(&self.block) {
             self.raising = Some(self.raising(facts.rounds, facts.dim));
         }
     }
@@ -305,18 +305,18 @@ impl Configured for CoordinateDescent {
 impl Assessed for CoordinateDescent {
     /// Coordinate descent in uniform order is certified where agents see the same mean; a
     /// permutation is only known to descend.
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let facts = &ground.facts;
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        let facts = &inputs.facts;
         let (product, m) = (self.eta() * self.smoothness(facts), facts.strong_convexity);
         let together = facts.complete || facts.agents == 1;
-        if self.order == Order::Random
+        if self.order == CoordinateOrder::Random
             && self.block == 1
             && together
             && product <= 1.0 + 1e-12
             && m > 0.0
-            && ground.constraint == Constraint::None
+            && inputs.constraint == Constraint::None
         {
-            let envelope = descent::Envelope::coordinate_descent(ground, self.eta());
+            let envelope = descent::Envelope::coordinate_descent(inputs, self.eta());
             let floor = envelope.curve(0.0, facts.rounds).last().copied().unwrap_or(0.0);
             return Assessment {
                 rate: Some(envelope.factor),
@@ -383,13 +383,13 @@ mod tests {
     #[test]
     fn an_epoch_uses_every_coordinate_once() {
         for (dim, block) in [(7, 1), (7, 3), (12, 4), (5, 5)] {
-            let descent = CoordinateDescent::new(1.0, Order::Shuffle, 3, block);
+            let descent = CoordinateDescent::new(1.0, CoordinateOrder::Shuffle, 3, block);
             let epoch = descent.epoch_rounds(dim);
             assert_eq!(counts(&descent, epoch, dim), vec![1; dim], "d = {dim}, block {block}");
             assert_eq!(counts(&descent, 4 * epoch, dim), vec![4; dim]);
         }
         let order = |seed, epoch| {
-            CoordinateDescent::new(1.0, Order::Shuffle, seed, 1).permutation(epoch, 40)
+            CoordinateDescent::new(1.0, CoordinateOrder::Shuffle, seed, 1).permutation(epoch, 40)
         };
         assert_ne!(order(1, 0), order(1, 1), "epochs are shuffled afresh");
         assert_ne!(order(1, 0), order(2, 0));
@@ -401,7 +401,11 @@ mod tests {
     #[test]
     fn a_random_order_is_uniform() {
         for block in [1, 3] {
-            let counts = counts(&CoordinateDescent::new(1.0, Order::Random, 11, block), 20_000, 20);
+            let counts = counts(
+                &CoordinateDescent::new(1.0, CoordinateOrder::Random, 11, block),
+                20_000,
+                20,
+            );
             let expected = 1_000.0 * block as f64;
             let square: f64 = counts
                 .iter()
@@ -414,9 +418,12 @@ mod tests {
     /// Charged rounds are never fewer than the uses of any coordinate, at any time.
     #[test]
     fn charges_cover_every_coordinate_at_every_time() {
-        for (order, block) in
-            [(Order::Shuffle, 1), (Order::Shuffle, 3), (Order::Random, 1), (Order::Random, 2)]
-        {
+        for (order, block) in [
+            (CoordinateOrder::Shuffle, 1),
+            (CoordinateOrder::Shuffle, 3),
+            (CoordinateOrder::Random, 1),
+            (CoordinateOrder::Random, 2),
+        ] {
             let mut descent = CoordinateDescent::new(1.0, order, 5, block);
             let (dim, rounds) = (7, 60);
             descent.raising = Some(descent.raising(rounds, dim));

@@ -15,13 +15,13 @@ pub enum Schedule {
     /// One number for all rounds.
     Constant(f64),
     /// Any other shape.
-    Shape(Shape),
+    Shape(ScheduleShape),
 }
 
 /// The shapes of a [`Schedule`] that have a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Shape {
+pub enum ScheduleShape {
     /// first·ratio^(k−1).
     Geometric {
         /// The number of round 1.
@@ -42,13 +42,13 @@ impl Schedule {
     /// ratio^k: the form the paper's experiments use.
     #[must_use]
     pub fn power(ratio: f64) -> Self {
-        Self::Shape(Shape::Geometric { first: ratio, ratio })
+        Self::Shape(ScheduleShape::Geometric { first: ratio, ratio })
     }
 
     /// first·ratio^(k−1).
     #[must_use]
     pub fn geometric(first: f64, ratio: f64) -> Self {
-        Self::Shape(Shape::Geometric { first, ratio })
+        Self::Shape(ScheduleShape::Geometric { first, ratio })
     }
 
     /// The number of round k ≥ 1.
@@ -57,9 +57,11 @@ impl Schedule {
         let k = f64::from(round.max(1));
         match self {
             Self::Constant(value) => *value,
-            Self::Shape(Shape::Geometric { first, ratio }) => first * libm::pow(*ratio, k - 1.0),
-            Self::Shape(Shape::InverseSqrt { first }) => first / k.sqrt(),
-            Self::Shape(Shape::Table(values)) => {
+            Self::Shape(ScheduleShape::Geometric { first, ratio }) => {
+                first * libm::pow(*ratio, k - 1.0)
+            }
+            Self::Shape(ScheduleShape::InverseSqrt { first }) => first / k.sqrt(),
+            Self::Shape(ScheduleShape::Table(values)) => {
                 values.get(round.max(1) as usize - 1).or(values.last()).copied().unwrap_or(f64::NAN)
             }
         }
@@ -68,7 +70,7 @@ impl Schedule {
     /// Why the sequence is not one of positive numbers over `rounds`, if so.
     #[must_use]
     pub fn problem(&self, rounds: u32) -> Option<String> {
-        if let Self::Shape(Shape::Table(values)) = self
+        if let Self::Shape(ScheduleShape::Table(values)) = self
             && values.is_empty()
         {
             return Some("the table is empty".into());

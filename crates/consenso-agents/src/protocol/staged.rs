@@ -21,12 +21,12 @@
 use super::scouted::{MEMORY, Scouted};
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
-    Relaying, Response, Tossing, View,
+    Randomized, Relaying, Response, View,
 };
 use crate::config_error::ConfigError;
 use crate::graph::Graph;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::theory::{Assessment, TheoremInputs};
 use std::sync::Arc;
 
 /// An algorithm behind a scouting stage.
@@ -136,7 +136,7 @@ impl Protocol for Staged {
             assessed: Some(self),
             partial: Some(self),
             relaying: Some(self),
-            tossing: self.inner.parts().tossing.map(|_| self as &dyn Tossing),
+            tossing: self.inner.parts().tossing.map(|_| self as &dyn Randomized),
             ..Parts::default()
         }
     }
@@ -310,8 +310,8 @@ impl Configured for Staged {
 }
 
 impl Assessed for Staged {
-    fn assess(&self, ground: &Ground) -> Assessment {
-        self.inner.assess(&Ground { facts: self.facts, noise: Vec::new(), ..ground.clone() })
+    fn assess(&self, inputs: &TheoremInputs) -> Assessment {
+        self.inner.assess(&TheoremInputs { facts: self.facts, noise: Vec::new(), ..inputs.clone() })
     }
 
     fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
@@ -394,9 +394,9 @@ impl Relaying for Staged {
     }
 }
 
-impl Tossing for Staged {
+impl Randomized for Staged {
     fn coins(&self) -> usize {
-        self.inner.parts().tossing.map_or(0, Tossing::coins)
+        self.inner.parts().tossing.map_or(0, Randomized::coins)
     }
 
     fn toss(&self, coins: &[f64], memory: &mut [f64]) {

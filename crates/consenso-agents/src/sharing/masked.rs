@@ -7,7 +7,7 @@
 //! gone. Then everybody has everybody's, and their sum.
 //!
 //! # When somebody is gone
-//! An agent that gives a neighbour up begins the round again under a new [`Label`], with fresh
+//! An agent that gives a neighbour up begins the round again under a new [`MaskLabel`], with fresh
 //! noise and fresh masks, and its next message says so. Whoever hears of a label with more agents
 //! given up adopts it: D becomes the union of both. Whoever has completed a round that others are
 //! still in says in the first message under the new label what was revealed; they go on from that.
@@ -36,14 +36,14 @@
 //! The h-th exchange under the label (r, D) has the number (r − 1 + |D|)·H + h, with H exchanges a
 //! round. It grows at every agent, from one message to its next.
 
-use super::{FixedPoint, ShareError, Sight, add, remaining, revealed};
+use super::{FixedPoint, MeanView, ShareError, add, remaining, revealed};
 use crate::agent::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
-    RestoreError,
+    AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, Player,
+    RejoinError, RestoreError,
 };
 #[cfg(doc)]
 use crate::gate::Gate;
-use crate::gate::{Charge, Label, Round};
+use crate::gate::{Charge, MaskLabel, Round};
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct MaskedMessage {
     from: u32,
-    label: Label,
+    label: MaskLabel,
     /// By agent given up: the first round whose sum it is not in.
     since: Vec<Round>,
     hop: u32,
@@ -67,7 +67,7 @@ impl MaskedMessage {
     #[must_use]
     pub fn received(
         from: u32,
-        label: Label,
+        label: MaskLabel,
         since: Vec<Round>,
         hop: u32,
         before: Option<Arc<[f64]>>,
@@ -84,7 +84,7 @@ impl MaskedMessage {
 
     /// What its vectors are masked under.
     #[must_use]
-    pub fn label(&self) -> &Label {
+    pub fn label(&self) -> &MaskLabel {
         &self.label
     }
 
@@ -201,7 +201,7 @@ pub enum MaskedRefusal {
 pub struct MaskedSums {
     id: u32,
     code: FixedPoint,
-    sight: Sight,
+    sight: MeanView,
     graph: Arc<Graph>,
     /// t.
     most: usize,
@@ -299,7 +299,7 @@ impl Agent<MaskedSums> {
             (id as usize) < code.agents() && code.agents() == graph.agents(),
             "an agent of the graph"
         );
-        let sight = Sight::of(id as usize, code.agents(), &player)?;
+        let sight = MeanView::of(id as usize, code.agents(), &player)?;
         let exchange = MaskedSums {
             id,
             hops: hops(&graph, most),
@@ -359,15 +359,15 @@ impl Agent<MaskedSums> {
 
     /// The number of an exchange under a label; `None` for one that no run has.
     #[must_use]
-    pub fn number_of(&self, label: &Label, hop: u32) -> Option<u32> {
+    pub fn number_of(&self, label: &MaskLabel, hop: u32) -> Option<u32> {
         let before = label.charge().checked_sub(1)?;
         before.checked_mul(self.exchange.hops)?.checked_add(hop)
     }
 }
 
 impl MaskedSums {
-    fn label(&self) -> Label {
-        Label::new(self.round + 1, self.gone.keys().copied())
+    fn label(&self) -> MaskLabel {
+        MaskLabel::new(self.round + 1, self.gone.keys().copied())
     }
 
     fn number(&self, round: Round, hop: u32) -> u32 {
@@ -494,7 +494,7 @@ impl MaskedSums {
 
     /// Whose vectors an agent passes on in an exchange after a round's first: of those so many hops
     /// away it has just heard, if all of them follow the protocol under one label.
-    fn passed_on(&self, from: u32, label: &Label, hop: u32) -> BTreeSet<u32> {
+    fn passed_on(&self, from: u32, label: &MaskLabel, hop: u32) -> BTreeSet<u32> {
         let mut known = BTreeSet::from([from]);
         let mut news = known.clone();
         for _ in 1..hop {
@@ -796,9 +796,9 @@ impl Exchange for MaskedSums {
         Ok(self.give_up(core, [from])?)
     }
 
-    fn may_join(&self, _: &Core<MaskedMessage>) -> Result<(), JoinError> {
+    fn may_join(&self, _: &Core<MaskedMessage>) -> Result<(), AddNeighbourError> {
         let why = "the masks of a sum were made for the edges there were when it began, and the claim rests on them";
-        Err(JoinError::Exchange { why })
+        Err(AddNeighbourError::Exchange { why })
     }
 
     fn rejoined(

@@ -48,7 +48,7 @@ use crate::agent::{Checkpoint, NeighbourView, Player};
 use crate::gate::Round;
 use crate::graph::Graph;
 use crate::problem::Constraint;
-use crate::protocol::{Common, Needs, Protocol, Weights};
+use crate::protocol::{CommonSummary, Needs, Protocol, Weights};
 use std::collections::BTreeSet;
 
 impl Checkpoint {
@@ -109,17 +109,17 @@ pub fn remaining(
 /// others' in place of each of theirs. Sums over neighbours are then what they would be with the
 /// rows themselves. Where a sum of contributions is revealed, it has no rows but its own.
 #[derive(Debug)]
-pub(crate) struct Sight {
+pub(crate) struct MeanView {
     agent: usize,
     needs: Needs,
     /// Own row, then the others'.
     rows: Vec<f64>,
     neighbours: Vec<u32>,
     weights: Vec<f64>,
-    common: Common,
+    common: CommonSummary,
 }
 
-impl Sight {
+impl MeanView {
     /// Everybody at `start`; `None` for an algorithm that looks at more than sums.
     pub(crate) fn new(
         agent: usize,
@@ -135,7 +135,7 @@ impl Sight {
             rows: start.repeat(2),
             neighbours: vec![1; agents - 1],
             weights: vec![1.0 / agents as f64; agents - 1],
-            common: Common { mean: start.to_vec(), farthest: (0, 1), total },
+            common: CommonSummary { mean: start.to_vec(), farthest: (0, 1), total },
         })
     }
 

@@ -1,10 +1,10 @@
 //! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and
 //! nothing else.
 
-use super::{FixedPoint, ShareError, Sight, add, revealed};
+use super::{FixedPoint, MeanView, ShareError, add, revealed};
 use crate::agent::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
-    RestoreError,
+    AbsenceError, AddNeighbourError, Agent, Checkpoint, Core, Effect, Exchange, Player,
+    RejoinError, RestoreError,
 };
 use crate::gate::{Charge, Round};
 use std::sync::Arc;
@@ -164,7 +164,7 @@ pub struct SecretShares {
     /// Everybody else.
     others: Vec<u32>,
     code: FixedPoint,
-    sight: Sight,
+    sight: MeanView,
     /// Exchanges complete.
     done: u32,
     /// Whether this agent's own part of the next exchange is out.
@@ -191,7 +191,7 @@ impl Agent<SecretShares> {
     pub fn sharing(id: u32, code: FixedPoint, player: Player) -> Result<Self, ShareError> {
         assert!((id as usize) < code.agents(), "an agent of the graph");
         let n = code.agents();
-        let sight = Sight::of(id as usize, n, &player)?;
+        let sight = MeanView::of(id as usize, n, &player)?;
         let exchange = SecretShares {
             id,
             others: (0..n as u32).filter(|&j| j != id).collect(),
@@ -397,8 +397,8 @@ impl Exchange for SecretShares {
         Err(AbsenceError::Exchange { why })
     }
 
-    fn may_join(&self, _: &Core<ShareMessage>) -> Result<(), JoinError> {
-        Err(JoinError::Exchange {
+    fn may_join(&self, _: &Core<ShareMessage>) -> Result<(), AddNeighbourError> {
+        Err(AddNeighbourError::Exchange {
             why: "in secret shares every site is a neighbour of every other already",
         })
     }

@@ -36,13 +36,13 @@ pub enum Sleep {
     /// Every agent with this chance, in every round by itself.
     Chance(f64),
     /// For several rounds at a time.
-    Spells(Spells),
+    Spells(TwoStateChain),
 }
 
 /// A Markov chain of two states, which begins in the good one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spells {
+pub struct TwoStateChain {
     /// The chance to fall asleep after a round awake.
     pub enter: f64,
     /// The chance to wake up after a round asleep.
@@ -70,7 +70,7 @@ impl Sleep {
     pub fn is_sound(&self) -> bool {
         match self {
             Self::Chance(chance) => (0.0..1.0).contains(chance),
-            Self::Spells(Spells { enter, leave }) => {
+            Self::Spells(TwoStateChain { enter, leave }) => {
                 (0.0..=1.0).contains(enter) && *leave > 0.0 && *leave <= 1.0
             }
         }
@@ -276,7 +276,7 @@ impl Links {
             let mut stream = self.seed.stream(Purpose::Network, SLEEP, u64::from(round));
             (0..agents).map(|_| stream.random::<f64>()).collect::<Vec<_>>()
         };
-        let Spells { enter, leave } = match self.sleep {
+        let TwoStateChain { enter, leave } = match self.sleep {
             Sleep::Chance(chance) => return draws(round).iter().map(|u| *u < chance).collect(),
             Sleep::Spells(spells) => spells,
         };
@@ -396,7 +396,7 @@ mod tests {
     /// A tenth of all rounds is slept through, in spells of four rounds on average.
     #[test]
     fn spells_last() {
-        let spells = Sleep::Spells(Spells { enter: 0.25 / 9.0, leave: 0.25 });
+        let spells = Sleep::Spells(TwoStateChain { enter: 0.25 / 9.0, leave: 0.25 });
         let mut links = links(r#"{"kind": "ring"}"#, 100, None, spells);
         let (mut asleep, mut woke, mut before) = (0, 0, vec![false; 100]);
         for round in 1..=2_000 {

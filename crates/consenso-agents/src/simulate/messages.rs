@@ -21,12 +21,12 @@ pub struct Faults {
     /// How long a sender waits before it sends again.
     pub retry_after: f64,
     /// Times in which the graph is cut.
-    pub partitions: Vec<Cut>,
+    pub partitions: Vec<NetworkCut>,
 }
 
 /// A cut: between `from` and `until` nothing passes between agents below `split` and the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cut {
+pub struct NetworkCut {
     /// Start.
     pub from: f64,
     /// Repair.
@@ -169,7 +169,7 @@ impl Sending {
         queue: &mut BinaryHeap<Reverse<InFlight>>,
     ) {
         let Self { message, to, order, attempt } = self;
-        let side = |id: u32, cut: &Cut| id < cut.split;
+        let side = |id: u32, cut: &NetworkCut| id < cut.split;
         let cut = faults.partitions.iter().any(|p| {
             p.from <= now && now < p.until && side(message.from(), p) != side(to as u32, p)
         });

@@ -16,15 +16,15 @@ pub use compression::Compression;
 pub use delays::Clock;
 pub use delays::Delays;
 pub use error::{RankError, SimulationError};
-pub use links::{LinkPattern, Sleep, Spells};
+pub use links::{LinkPattern, Sleep, TwoStateChain};
 pub use loss::{Bursts, LossyLinks, MessageLoss};
-pub use messages::{Cut, Faults, Traffic, over_messages};
-pub use rank_partition::{Alone, Division, PartedState, RankPartition, Ranks, ThreadRanks};
+pub use messages::{Faults, NetworkCut, Traffic, over_messages};
+pub use rank_partition::{RankBlocks, RankPartition, RankState, Ranks, SingleRank, ThreadRanks};
 
 use crate::agent::{NeighbourView, Player, PlayerState, RestoreError};
 use crate::gate::DraftScratch;
 use crate::graph::{Graph, Mixing};
-use crate::protocol::{Common, Weights};
+use crate::protocol::{CommonSummary, Weights};
 use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
@@ -88,9 +88,9 @@ pub struct Lockstep {
     rows: Vec<f64>,
     next: Vec<f64>,
     draft: DraftScratch,
-    exchange: Option<shared::Exchange>,
+    exchange: Option<shared::SumsOnly>,
     failure: Option<ShareError>,
-    /// Whether a release had to be moved into the public reach before this simulation went on from
+    /// Whether a release had to be moved within the public bound before this simulation went on from
     /// a state.
     clamped: bool,
     /// Who has what when, where messages take time and older ones may be mixed.
@@ -118,7 +118,7 @@ pub struct LockstepState {
     rows: Vec<f64>,
     /// Releases before the last that may still be mixed.
     past: Vec<Vec<f64>>,
-    /// Whether a release had to be moved into the public reach.
+    /// Whether a release had to be moved within the public bound.
     clamped: bool,
     /// Of a secret-shared exchange: everybody's own vector, and what the last round revealed.
     shared: Option<(Vec<f64>, Vec<f64>)>,
@@ -138,7 +138,7 @@ impl LockstepState {
         self.round
     }
 
-    /// Whether any release so far had to be moved into the public reach of its gate.
+    /// Whether any release so far had to be moved within the public bound of its gate.
     pub fn clamped(&self) -> bool {
         self.clamped
     }
@@ -284,7 +284,7 @@ impl Lockstep {
         if !self.graph.is_complete() || code.agents() != self.players.len() {
             return Err(ShareError::NotComplete);
         }
-        self.exchange = Some(shared::Exchange::new(code, &self.players, &self.rows, self.dim)?);
+        self.exchange = Some(shared::SumsOnly::new(code, &self.players, &self.rows, self.dim)?);
         Ok(self)
     }
 
@@ -302,7 +302,7 @@ impl Lockstep {
         if code.agents() != self.players.len() {
             return Err(ShareError::NotComplete);
         }
-        let exchange = shared::Exchange::new(code, &self.players, &self.rows, self.dim)?;
+        let exchange = shared::SumsOnly::new(code, &self.players, &self.rows, self.dim)?;
         self.exchange = Some(exchange.masked(Arc::clone(&self.graph), most, drop_outs));
         Ok(self)
     }
@@ -496,7 +496,7 @@ impl Lockstep {
             rows: self.rows.clone(),
             past: self.past.iter().cloned().collect(),
             clamped: self.clamped || self.players.iter().any(|p| p.gate().clamped()),
-            shared: self.exchange.as_ref().map(shared::Exchange::state),
+            shared: self.exchange.as_ref().map(shared::SumsOnly::state),
             players: self.players.iter().map(Player::state).collect(),
         }
     }
@@ -566,10 +566,10 @@ impl Lockstep {
 }
 
 /// Only agents of a complete graph compute anything alike, and only some algorithms look at it.
-fn common(players: &[Player], graph: &Graph, rows: &[f64], dim: usize) -> Option<Common> {
+fn common(players: &[Player], graph: &Graph, rows: &[f64], dim: usize) -> Option<CommonSummary> {
     let used =
         graph.is_complete() && players.first().is_some_and(|p| p.protocol().capabilities().common);
-    used.then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
+    used.then(|| CommonSummary::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
 }
 
 struct NeighbourViews<'a> {
@@ -577,7 +577,7 @@ struct NeighbourViews<'a> {
     mixing: &'a Mixing,
     rows: &'a [f64],
     round: u32,
-    common: Option<&'a Common>,
+    common: Option<&'a CommonSummary>,
     /// The links of the round, where they are not the graph's.
     links: Option<&'a links::RoundLinks>,
 }

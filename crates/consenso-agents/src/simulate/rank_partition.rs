@@ -10,7 +10,7 @@ use crate::agent::{NeighbourView, Player, PlayerState, RestoreError};
 use crate::gate::DraftScratch;
 use crate::graph::{Graph, Mixing};
 use crate::problem::Workspace;
-use crate::protocol::{Common, Weights};
+use crate::protocol::{CommonSummary, Weights};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -82,13 +82,13 @@ pub trait Ranks {
 
 /// A division of a graph's agents among ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Division {
+pub struct RankBlocks {
     /// The rank of every agent.
     owner: Vec<u32>,
     ranks: usize,
 }
 
-impl Division {
+impl RankBlocks {
     /// Divides agents into blocks of equal work, contiguous in an order in which neighbours are
     /// near each other: the agents' own order, or the reverse Cuthill–McKee order if that sends
     /// fewer rows.
@@ -184,7 +184,7 @@ struct RankAgent {
 }
 
 /// Makes an agent at its start, by its number.
-type Make<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a>;
+type MakePlayer<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a>;
 
 /// The players of a rank.
 enum RankPlayers<'a> {
@@ -192,7 +192,7 @@ enum RankPlayers<'a> {
     InMemory(Vec<Player>),
     /// Made anew for every round and gone after it; what they must not forget stays, `None` before
     /// the first round.
-    Streamed(Make<'a>, Vec<Option<PlayerState>>),
+    Streamed(MakePlayer<'a>, Vec<Option<PlayerState>>),
 }
 
 /// The agents of one rank, moving together with those of the others.
@@ -228,7 +228,7 @@ impl std::fmt::Debug for RankPartition<'_> {
 /// What a rank must keep to go on later. It holds what agents keep to themselves, so it is as
 /// private as their records.
 #[derive(Serialize, Deserialize)]
-pub struct PartedState {
+pub struct RankState {
     round: u32,
     #[serde(with = "crate::agent::numbers")]
     rows: Vec<f64>,
@@ -236,13 +236,13 @@ pub struct PartedState {
     players: Vec<Option<PlayerState>>,
 }
 
-impl std::fmt::Debug for PartedState {
+impl std::fmt::Debug for RankState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PartedState(round={}, agents={})", self.round, self.players.len())
     }
 }
 
-impl PartedState {
+impl RankState {
     /// Rounds exchanged when it was taken.
     #[must_use]
     pub fn round(&self) -> u32 {
@@ -259,7 +259,7 @@ impl<'a> RankPartition<'a> {
     pub fn new(
         graph: &Graph,
         mixing: Arc<Mixing>,
-        division: &Division,
+        division: &RankBlocks,
         rank: usize,
         player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
     ) -> Result<Self, SimulationError> {
@@ -275,7 +275,7 @@ impl<'a> RankPartition<'a> {
     pub fn streamed(
         graph: &Graph,
         mixing: Arc<Mixing>,
-        division: &Division,
+        division: &RankBlocks,
         rank: usize,
         player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
     ) -> Result<Self, SimulationError> {
@@ -285,10 +285,10 @@ impl<'a> RankPartition<'a> {
     fn with(
         graph: &Graph,
         mixing: Arc<Mixing>,
-        division: &Division,
+        division: &RankBlocks,
         rank: usize,
         streamed: bool,
-        player: Make<'a>,
+        player: MakePlayer<'a>,
     ) -> Result<Self, SimulationError> {
         // With one rank everybody is here and nobody is looked at from elsewhere.
         let alone = division.ranks == 1;
@@ -414,15 +414,16 @@ impl<'a> RankPartition<'a> {
         Ok(())
     }
 
-    fn common(&self) -> Option<Common> {
+    fn common(&self) -> Option<CommonSummary> {
         // In a complete graph every rank knows every row, in order.
-        self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
+        self.common
+            .then(|| CommonSummary::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
     fn play(
         &mut self,
         which: std::ops::Range<usize>,
-        common: Option<&Common>,
+        common: Option<&CommonSummary>,
     ) -> Result<(), SimulationError> {
         let Self { rank_agents, players, looks, mixing, dim, round, rows, next, .. } = self;
         let table = NeighbourViews { rows, looks, mixing, round: *round, common };
@@ -525,7 +526,7 @@ impl<'a> RankPartition<'a> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
-    fn table<'t>(&'t self, common: Option<&'t Common>) -> NeighbourViews<'t> {
+    fn table<'t>(&'t self, common: Option<&'t CommonSummary>) -> NeighbourViews<'t> {
         NeighbourViews {
             rows: &self.rows,
             looks: &self.looks,
@@ -576,8 +577,8 @@ impl<'a> RankPartition<'a> {
 
     /// All that changes from round to round.
     #[must_use]
-    pub fn state(&self) -> PartedState {
-        PartedState {
+    pub fn state(&self) -> RankState {
+        RankState {
             round: self.round,
             rows: self.rows.clone(),
             digests: self.rank_agents.iter().map(|r| r.digest).collect(),
@@ -592,7 +593,7 @@ impl<'a> RankPartition<'a> {
     ///
     /// # Errors
     /// [`RestoreError`] if it is of another one.
-    pub fn resume(&mut self, state: PartedState) -> Result<(), RestoreError> {
+    pub fn resume(&mut self, state: RankState) -> Result<(), RestoreError> {
         let agents = self.rank_agents.len();
         if state.rows.len() != self.rows.len()
             || state.players.len() != agents
@@ -617,7 +618,7 @@ impl<'a> RankPartition<'a> {
 
 /// A streamed player where it was.
 fn revived(
-    make: &Make<'_>,
+    make: &MakePlayer<'_>,
     rank_agent: &RankAgent,
     state: Option<&PlayerState>,
 ) -> Result<Player, SimulationError> {
@@ -632,7 +633,7 @@ struct NeighbourViews<'a> {
     looks: &'a [u32],
     mixing: &'a Mixing,
     round: u32,
-    common: Option<&'a Common>,
+    common: Option<&'a CommonSummary>,
 }
 
 impl<'a> NeighbourViews<'a> {
@@ -655,9 +656,9 @@ impl<'a> NeighbourViews<'a> {
 
 /// A single process: there is nobody to send anything to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleRank;
 
-impl Ranks for Alone {
+impl Ranks for SingleRank {
     fn rank(&self) -> usize {
         0
     }

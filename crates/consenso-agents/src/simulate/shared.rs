@@ -3,18 +3,18 @@
 
 use super::DropOut;
 use crate::agent::Player;
-use crate::gate::{DraftScratch, Label, Round};
+use crate::gate::{DraftScratch, MaskLabel, Round};
 use crate::graph::Graph;
-use crate::sharing::{FixedPoint, ShareError, Sight, add, remaining, revealed};
+use crate::sharing::{FixedPoint, MeanView, ShareError, add, remaining, revealed};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What agents exchange when only sums are revealed.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct SumsOnly {
     code: FixedPoint,
-    sights: Vec<Sight>,
+    sights: Vec<MeanView>,
     /// Each agent's own vector of this round.
     own: Vec<f64>,
     /// What the last round revealed; nothing before the first.
@@ -35,14 +35,14 @@ struct Masking {
 
 impl Masking {
     /// The label under which the next round is added up, with everybody gone who drops out in it.
-    fn label(&mut self, round: u32) -> Result<Label, ShareError> {
+    fn label(&mut self, round: u32) -> Result<MaskLabel, ShareError> {
         let now = self.coming.iter().filter(|d| d.round == round).map(|d| d.agent);
         let before = self.gone.len();
         self.gone.extend(now);
         if self.gone.len() > before {
             remaining(&self.graph, &self.gone, self.most, Round(round))?;
         }
-        Ok(Label::new(Round(round), self.gone.iter().copied()))
+        Ok(MaskLabel::new(Round(round), self.gone.iter().copied()))
     }
 }
 
@@ -62,7 +62,7 @@ impl Work {
     }
 }
 
-impl Exchange {
+impl SumsOnly {
     pub(super) fn new(
         code: FixedPoint,
         players: &[Player],
@@ -72,10 +72,10 @@ impl Exchange {
         let sight = |(agent, (player, start)): (usize, (&Player, &[f64]))| {
             let protocol = player.protocol();
             let refused = ShareError::NeedsRows { kind: protocol.kind() };
-            Sight::new(agent, players.len(), protocol, start).ok_or(refused)
+            MeanView::new(agent, players.len(), protocol, start).ok_or(refused)
         };
         let each = players.iter().zip(rows.chunks_exact(dim)).enumerate();
-        let sights: Vec<Sight> = each.map(sight).collect::<Result<_, _>>()?;
+        let sights: Vec<MeanView> = each.map(sight).collect::<Result<_, _>>()?;
         let words = sights.iter().map(|s| s.revealed().len()).sum();
         let (own, revealed) = (rows.to_vec(), Vec::new());
         Ok(Self { code, sights, own, revealed, work: Work::new(words), masks: None })
@@ -130,7 +130,7 @@ impl Exchange {
         let here = |agent: usize| label.as_ref().is_none_or(|label| !label.gave_up(agent as u32));
         let play = |work: &mut Work,
                     player: &mut Player,
-                    sight: &Sight,
+                    sight: &MeanView,
                     own: &mut [f64]|
          -> Result<(), ShareError> {
             if let Some(label) = &label {
@@ -217,7 +217,7 @@ impl Exchange {
     pub(super) fn finish(&self, players: &mut [Player], round: u32) -> Vec<Vec<f64>> {
         let gone =
             |agent: usize| self.masks.as_ref().is_some_and(|m| m.gone.contains(&(agent as u32)));
-        let finish = |(player, sight): (&mut Player, &Sight)| {
+        let finish = |(player, sight): (&mut Player, &MeanView)| {
             if !gone(sight.agent()) {
                 return player.finish(&sight.neighbourhood(round));
             }

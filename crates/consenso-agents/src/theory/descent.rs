@@ -39,49 +39,53 @@ impl Envelope {
     ///
     /// `None` for losses of several products zᵀx, such as the softmax.
     #[must_use]
-    pub fn theorem_4_1(ground: &super::Ground, step: f64) -> Option<Self> {
-        let reach = ground.gradient.l2 * MEAN_SIZE;
-        (ground.outputs == 1)
-            .then(|| Self::gradient_descent(ground, step, |deviation| reach * deviation))
+    pub fn theorem_4_1(inputs: &super::TheoremInputs, step: f64) -> Option<Self> {
+        let reach = inputs.gradient.l2 * MEAN_SIZE;
+        (inputs.outputs == 1)
+            .then(|| Self::gradient_descent(inputs, step, |deviation| reach * deviation))
     }
 
     /// Theorem 4.2, for any loss with ‖∇φ‖₁ ≤ C₁: it moves by at most C₁·‖Δ̄‖_∞, in expectation
     /// C₁·σ·√(2 ln(2d)/N) (a maximum of 2d normal variables).
     #[must_use]
-    pub fn theorem_4_2(ground: &super::Ground, step: f64) -> Self {
-        let reach = ground.gradient.l1 * (2.0 * libm::log(2.0 * ground.facts.dim as f64)).sqrt();
-        Self::gradient_descent(ground, step, |deviation| reach * deviation)
+    pub fn theorem_4_2(inputs: &super::TheoremInputs, step: f64) -> Self {
+        let reach = inputs.gradient.l1 * (2.0 * libm::log(2.0 * inputs.facts.dim as f64)).sqrt();
+        Self::gradient_descent(inputs, step, |deviation| reach * deviation)
     }
 
     /// Sharper than both for little noise: E Δ̄ = 0, so the loss moves by ½E Δ̄ᵀHΔ̄ ≤ ½·tr H·σ²/N
     /// at most. The curvature of a record has the trace c₁‖z‖² for one product zᵀx, and Σ_c p_c(1 −
     /// p_c)·‖z‖² ≤ ‖z‖² for a softmax, whose c₁ is ½. No dimension in it either.
     #[must_use]
-    pub fn second_order(ground: &super::Ground, step: f64) -> Self {
-        let curvature = ground.facts.smoothness - ground.facts.strong_convexity;
-        let trace = if ground.outputs == 1 { curvature } else { 2.0 * curvature };
-        Self::gradient_descent(ground, step, |deviation| 0.5 * trace * deviation * deviation)
+    pub fn second_order(inputs: &super::TheoremInputs, step: f64) -> Self {
+        let curvature = inputs.facts.smoothness - inputs.facts.strong_convexity;
+        let trace = if inputs.outputs == 1 { curvature } else { 2.0 * curvature };
+        Self::gradient_descent(inputs, step, |deviation| 0.5 * trace * deviation * deviation)
     }
 
     /// The bounds above by name, the least at the end first.
     #[must_use]
-    pub fn theorem_4(ground: &super::Ground, step: f64) -> Vec<(&'static str, Self)> {
-        let glm = Self::theorem_4_1(ground, step).map(|bound| ("Theorem 4.1", bound));
+    pub fn theorem_4(inputs: &super::TheoremInputs, step: f64) -> Vec<(&'static str, Self)> {
+        let glm = Self::theorem_4_1(inputs, step).map(|bound| ("Theorem 4.1", bound));
         let mut all: Vec<_> = glm.into_iter().collect();
-        all.push(("Theorem 4.2", Self::theorem_4_2(ground, step)));
-        all.push(("Theorem 4.1 with the noise to second order", Self::second_order(ground, step)));
-        let floor = |e: &Self| e.curve(0.0, ground.facts.rounds).last().copied().unwrap_or(0.0);
+        all.push(("Theorem 4.2", Self::theorem_4_2(inputs, step)));
+        all.push(("Theorem 4.1 with the noise to second order", Self::second_order(inputs, step)));
+        let floor = |e: &Self| e.curve(0.0, inputs.facts.rounds).last().copied().unwrap_or(0.0);
         all.sort_by(|a, b| floor(&a.1).total_cmp(&floor(&b.1)));
         all
     }
 
     /// `moved` says how far noise of a standard deviation moves the data term at most, in
     /// expectation.
-    fn gradient_descent(ground: &super::Ground, step: f64, moved: impl Fn(f64) -> f64) -> Self {
-        let facts = &ground.facts;
+    fn gradient_descent(
+        inputs: &super::TheoremInputs,
+        step: f64,
+        moved: impl Fn(f64) -> f64,
+    ) -> Self {
+        let facts = &inputs.facts;
         let (n, d, m) = (facts.agents as f64, facts.dim as f64, facts.strong_convexity);
         let one = |s: &f64| moved(s / n.sqrt()) + 0.5 * m * d * s * s / n;
-        Self { factor: 1.0 - step * m, added: ground.noise.iter().map(one).collect() }
+        Self { factor: 1.0 - step * m, added: inputs.noise.iter().map(one).collect() }
     }
 
     /// Coordinate descent in uniform order, on a complete graph or alone: x̄⁺\[l\] = x̄\[l\] −
@@ -91,17 +95,17 @@ impl Envelope {
     /// of the paper's (C₁/d)·E|Δ̄| (see [`Self::coordinate`]; C₁ = L·R₁ bounds Σ_l sup_x |∇_l| for
     /// generalised linear losses only) and ½M̂·E Δ̄², beside the regulariser's (μ/2)σ²/N.
     #[must_use]
-    pub fn coordinate_descent(ground: &super::Ground, step: f64) -> Self {
-        let facts = &ground.facts;
+    pub fn coordinate_descent(inputs: &super::TheoremInputs, step: f64) -> Self {
+        let facts = &inputs.facts;
         let (n, d, m) = (facts.agents as f64, facts.dim as f64, facts.strong_convexity);
         let first =
-            if ground.outputs == 1 { ground.gradient.l1 / d * MEAN_SIZE } else { f64::INFINITY };
+            if inputs.outputs == 1 { inputs.gradient.l1 / d * MEAN_SIZE } else { f64::INFINITY };
         let curvature = facts.coordinate_smoothness - m;
         let one = |s: &f64| {
             let variance = s * s / n;
             (first * variance.sqrt()).min(0.5 * curvature * variance) + 0.5 * m * variance
         };
-        Self { factor: 1.0 - step * m / d, added: ground.noise.iter().map(one).collect() }
+        Self { factor: 1.0 - step * m / d, added: inputs.noise.iter().map(one).collect() }
     }
 
     /// Random coordinate descent: one uniform coordinate a round, step 1/M̂, N(0, σ²) on it; ‖∇f‖₁

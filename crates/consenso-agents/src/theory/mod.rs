@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Everything public that a theorem may ask for.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct TheoremInputs {
     /// N, d, m, M, the graph's λ_max and its degrees, rounds.
     pub facts: PublicFacts,
     /// λ_2 of the graph's Laplacian, or a lower bound: σ_min² of the edge-incidence matrix A.

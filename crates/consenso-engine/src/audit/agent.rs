@@ -36,16 +36,16 @@ pub struct AgentAttack {
     /// Factor from gradient to step, by round.
     gains: Vec<f64>,
     rows: usize,
-    released: Released,
+    released: AttackedExchange,
 }
 
 /// How an agent computes its numbers, as its study plans it: all of it public.
 ///
-/// The public reach that honest agents' messages stay within is left out. To cut a message off
+/// The public bound that honest agents' messages stay within is left out. To cut a message off
 /// after its noise is drawn changes nothing that a claim rests on, and here the neighbours do not
 /// keep to it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Released {
+pub struct AttackedExchange {
     /// The set that models lie in.
     pub constraint: Constraint,
     /// How neighbours' vectors are combined.
@@ -103,14 +103,14 @@ impl AgentAttack {
         let gain = |k| protocol.step_sensitivity(k, degree, &unit, &facts).l2;
         let gains = (1..=timetable.rounds).map(gain).collect();
         let weights = (neighbourhood.own_weight, neighbourhood.weights.clone());
-        let released = Released::default();
+        let released = AttackedExchange::default();
         Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows, released }
     }
 
     /// Attacks the agent as its study makes it: what it releases is kept in a set, and neighbours'
     /// vectors are combined by a rule.
     #[must_use]
-    pub fn released(self, released: Released) -> Self {
+    pub fn released(self, released: AttackedExchange) -> Self {
         Self { released, ..self }
     }
 
@@ -135,7 +135,7 @@ impl AgentAttack {
     pub fn play_through(&self, side: Side, gate: Gate) -> f64 {
         let local = self.locals[usize::from(side == Side::Second)].clone();
         let (protocol, timetable) = (Arc::clone(&self.protocol), Arc::clone(&self.timetable));
-        let Released { constraint, mixing, staleness } = self.released;
+        let AttackedExchange { constraint, mixing, staleness } = self.released;
         let gate = gate.with_constraint(constraint);
         let mut player = Player::new(local, protocol, timetable, gate)
             .with_mixing(mixing)
@@ -148,8 +148,9 @@ impl AgentAttack {
             rows[anchor] = value;
         }
         let (mut draft, mut out) = (DraftScratch::default(), vec![0.0; dim]);
-        let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows)
-            .combining(mixing, constraint);
+        let mut watch =
+            ReleaseFollower::new(&*self.protocol, &self.pair, &self.locals[2], self.rows)
+                .combining(mixing, constraint);
         for round in 0..self.timetable.rounds {
             self.echo(&mut rows);
             let neighbourhood = NeighbourView {
@@ -187,7 +188,7 @@ impl AgentAttack {
 
 /// An adversary who follows one agent's releases and adds up what they say about the two data sets.
 #[derive(Debug)]
-pub struct Watch<'a> {
+pub struct ReleaseFollower<'a> {
     protocol: &'a dyn Protocol,
     /// The agent's records without the one in question: the adversary knows all the others.
     without: &'a LocalObjective,
@@ -204,7 +205,7 @@ pub struct Watch<'a> {
     constraint: Constraint,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ReleaseFollower<'a> {
     /// Watches an agent of `records` records, one of which is of the `pair`.
     #[must_use]
     pub fn new(

@@ -7,8 +7,8 @@ use super::run::player_behind;
 use crate::account::{Accounting, Correlated, NoiseSchedule};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, NeighbourView, Player};
 use crate::audit::{
-    AgentAttack, AttackedAgent, Audit, Claimed, Options, ReleaseAttack, Released, Side, Trial,
-    Verdict, Watch, WorstNorm, WorstPair, audit,
+    AgentAttack, AttackedAgent, AttackedExchange, Audit, AuditedClaim, Options, ReleaseAttack,
+    ReleaseFollower, Side, Trial, Verdict, WorstNorm, WorstPair, audit,
 };
 use crate::config_error::ConfigError;
 use crate::data::{RawColumn, Records, RowBounds, Task};
@@ -163,12 +163,12 @@ struct Audited<'a> {
     /// What hides a step: the agent's own noise, or all that honest agents add together.
     hidden_by: Vec<Noise>,
     ledger: Ledger,
-    claimed: Claimed,
+    claimed: AuditedClaim,
     facts: PublicFacts,
     steps: Vec<Sensitivity>,
     neighbours: NeighbourRelation,
     /// Who attacks noise that neighbours share, where there is some.
-    pool: Option<Pool>,
+    pool: Option<PooledAdversary>,
     /// How agents are given such noise: tests put broken ways in its place.
     equip: Equip,
 }
@@ -181,7 +181,7 @@ type Equip = fn(&Correlated, Gate, usize, &[u32], &Seed) -> Gate;
 /// A coalition against noise that neighbours share: it reads every message, knows all records but
 /// one, and the noise of its own edges.
 #[derive(Clone, Debug)]
-struct Pool {
+struct PooledAdversary {
     coalition: Vec<u32>,
     /// What every edge adds, by round.
     shared: Arc<[RoundNoise]>,
@@ -204,7 +204,7 @@ enum Guess {
 /// Noise that counts for less in a guess is left out of it.
 const NEGLIGIBLE: f64 = 1e-7;
 
-impl Pool {
+impl PooledAdversary {
     /// Of so many neighbours of the agent as may collude, those who leave it least hidden, one
     /// after the other.
     fn new(graph: &Graph, correlated: &Correlated) -> Self {
@@ -290,7 +290,7 @@ impl<'a> Audited<'a> {
         let facts =
             PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
         let claim = &price.as_ref()?.claim;
-        let claimed = Claimed {
+        let claimed = AuditedClaim {
             epsilon: claim.clone().within(privacy.epsilon).epsilon,
             delta: claim.delta,
             // Noise inside a problem has an account of its own.
@@ -298,7 +298,7 @@ impl<'a> Audited<'a> {
                 .then(|| total_mu(steps, &hidden_by, ledger))
                 .flatten(),
         };
-        let pool = planned.account.correlated.as_ref().map(|c| Pool::new(graph, c));
+        let pool = planned.account.correlated.as_ref().map(|c| PooledAdversary::new(graph, c));
         Some(Self {
             pool,
             equip: Correlated::equip,
@@ -329,11 +329,11 @@ impl<'a> Audited<'a> {
                 audit(|trial| attack.play(trial), claimed, options)
             }
             AuditTarget::Agent | AuditTarget::Experiment if self.planned.scouted.is_some() => {
-                let stages = Stages::new(self);
+                let stages = ScoutingStages::new(self);
                 audit(|trial| stages.play(trial), self.claimed, options)
             }
             AuditTarget::Experiment if self.pool.is_some() => {
-                let whole = Whole::new(self);
+                let whole = WholeExperiment::new(self);
                 // Two ways to guess, each with half of what the confidence leaves.
                 let options = Options { confidence: 0.5 + 0.5 * options.confidence, ..options };
                 let one =
@@ -349,7 +349,7 @@ impl<'a> Audited<'a> {
                 audit(|trial| attack.play(trial), self.claimed, options)
             }
             AuditTarget::Experiment => {
-                let whole = Whole::new(self);
+                let whole = WholeExperiment::new(self);
                 audit(|trial| whole.play(trial, Guess::Covariance), self.claimed, options)
             }
         }
@@ -454,7 +454,7 @@ impl<'a> Audited<'a> {
         sent.iter().zip(&low).zip(&step).map(|((x, l), s)| x - l - s).collect()
     }
 
-    fn dearest_round(&self) -> (ReleaseAttack, Claimed) {
+    fn dearest_round(&self) -> (ReleaseAttack, AuditedClaim) {
         let shift = |(s, n): (&Sensitivity, &RoundNoise)| match n.noise() {
             Noise::Laplace { .. } => s.l1,
             Noise::Gaussian { .. } => s.l2,
@@ -464,9 +464,9 @@ impl<'a> Audited<'a> {
         let dearest =
             rounds.max_by(|a, b| cost(a).total_cmp(&cost(b))).expect("an account has rounds");
         let claimed = match dearest.1.noise() {
-            Noise::Laplace { .. } => Claimed::pure(cost(&dearest).next_up()),
+            Noise::Laplace { .. } => AuditedClaim::pure(cost(&dearest).next_up()),
             Noise::Gaussian { .. } => {
-                Claimed::gaussian(cost(&dearest).next_up(), self.claimed.delta)
+                AuditedClaim::gaussian(cost(&dearest).next_up(), self.claimed.delta)
             }
         };
         (ReleaseAttack { noise: *dearest.1, shift: shift(dearest), width: 0.0 }, claimed)
@@ -488,9 +488,9 @@ impl<'a> Audited<'a> {
         // Scouted columns come in stages, the first of which are histograms; their record lies at
         // one end of every column or at the other.
         let (last, [one, other]) = if self.planned.scouted.is_some() {
-            (12, Stages::new(self).sides)
+            (12, ScoutingStages::new(self).sides)
         } else {
-            let [one, _, other] = Whole::new(self).first;
+            let [one, _, other] = WholeExperiment::new(self).first;
             (3, [one, other])
         };
         let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
@@ -552,7 +552,7 @@ impl<'a> Audited<'a> {
             },
         )
         .weighted(local.weight())
-        .released(Released {
+        .released(AttackedExchange {
             constraint: self.experiment.spec.objective.constraint,
             mixing: self.planned.mixing,
             staleness: self.planned.staleness,
@@ -575,13 +575,13 @@ fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f
 /// end of every column, and on the second data set at the other, or it is removed, or counts for
 /// nothing; the adversary knows all other records and takes the exact likelihood ratio of every
 /// release.
-struct Stages<'a> {
+struct ScoutingStages<'a> {
     audited: &'a Audited<'a>,
     sides: [LocalObjective; 2],
     counts: Vec<usize>,
 }
 
-impl<'a> Stages<'a> {
+impl<'a> ScoutingStages<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
         let (local, experiment) = (audited.attacked, audited.experiment);
         let layout = experiment.layout.as_ref().expect("scouted experiments have raw columns");
@@ -689,7 +689,7 @@ impl<'a> Stages<'a> {
 }
 
 /// Messages that take time, where agents may mix older ones: which the attacked agent mixed.
-struct Late<'a> {
+struct StaleMixing<'a> {
     clock: Option<Clock>,
     graph: &'a Graph,
     staleness: u32,
@@ -697,7 +697,7 @@ struct Late<'a> {
     past: VecDeque<Vec<f64>>,
 }
 
-impl<'a> Late<'a> {
+impl<'a> StaleMixing<'a> {
     fn new(audited: &Audited<'a>) -> Self {
         let Audited { experiment, planned, .. } = audited;
         let (graph, staleness): (&'a Graph, u32) = (audited.graph, planned.staleness);
@@ -736,7 +736,7 @@ impl<'a> Late<'a> {
 }
 
 /// The whole experiment, one record of the first agent being the adversary's.
-struct Whole<'a> {
+struct WholeExperiment<'a> {
     audited: &'a Audited<'a>,
     pair: WorstPair,
     /// The first agent's objective on either side, and with a row of zeros instead of the record.
@@ -745,7 +745,7 @@ struct Whole<'a> {
     gains: Vec<f64>,
 }
 
-impl<'a> Whole<'a> {
+impl<'a> WholeExperiment<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
         let local = audited.attacked;
         let bounds = audited.experiment.row_bounds();
@@ -806,10 +806,14 @@ impl<'a> Whole<'a> {
         network = super::run::summed(network, planned, &[]).expect("planned for this graph");
         let without = &self.first[2];
         let constraint = self.audited.experiment.spec.objective.constraint;
-        let mut watch =
-            Watch::new(&*planned.protocol, &self.pair, without, without.site_weight().records)
-                .combining(planned.mixing, constraint);
-        let (dim, mut late) = (network.dim(), Late::new(self.audited));
+        let mut watch = ReleaseFollower::new(
+            &*planned.protocol,
+            &self.pair,
+            without,
+            without.site_weight().records,
+        )
+        .combining(planned.mixing, constraint);
+        let (dim, mut late) = (network.dim(), StaleMixing::new(self.audited));
         for round in 0..planned.timetable.rounds {
             let rows = network.rows().to_vec();
             let ages = late.advance(&mut network);
@@ -1074,7 +1078,7 @@ mod tests {
         };
         let delays = one.spec.delays.clone().unwrap();
         let mut run = players().delayed(delays, &one.delay_seed(0));
-        let (mut attacked, mut late, mut older) = (players(), Late::new(&audited), 0);
+        let (mut attacked, mut late, mut older) = (players(), StaleMixing::new(&audited), 0);
         for _ in 0..12 {
             run.advance();
             let rows = attacked.rows().to_vec();
@@ -1132,7 +1136,7 @@ mod correlated_tests {
         {
             let mut larger = correlated.clone();
             larger.pairwise.colluders = size;
-            audited.pool = Some(Pool::new(audited.graph, &larger));
+            audited.pool = Some(PooledAdversary::new(audited.graph, &larger));
         }
         (audited.attack(AuditTarget::Experiment, OPTIONS).unwrap(), audited.cancels(3))
     }

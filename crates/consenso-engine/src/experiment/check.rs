@@ -12,13 +12,13 @@ use super::objective::{judge, objective, open_clip, public_shares, site_weights,
 use super::own_records;
 use super::planned::{Context, Planned, declared_costs, distinct_labels, plan, resolved_algorithm};
 use super::problem::CoupledProblem;
-use super::questions::{self, AskedOf, Asking, Budget, Questionnaire};
-use super::rules::{self, Asks};
+use super::questions::{self, Asking, Budget, QuestionKeys, Questionnaire};
+use super::rules::{self, Combination};
 use super::scouted;
 use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, SpecError};
 use super::sweep;
-use crate::account::{self, Terms};
+use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
 use crate::data::{
     Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask, Task,
@@ -153,7 +153,7 @@ pub struct Experiment {
 
 /// What was read, apart from the spec itself.
 #[derive(Clone, Copy)]
-struct Read<'a> {
+struct FileContext<'a> {
     file: &'a str,
     text: &'a str,
     edges: Option<&'a (String, String)>,
@@ -168,7 +168,7 @@ struct Read<'a> {
 /// Most repetitions: each has a graph of its own before the first one runs.
 const MAX_RUNS: u32 = 10_000;
 
-impl Read<'_> {
+impl FileContext<'_> {
     fn fail(&self, key: &str, message: impl Into<String>) -> SpecError {
         SpecError::at_key(self.file, self.text, key, &message.into(), None)
     }
@@ -237,7 +237,7 @@ fn weights(
 /// # Errors
 /// Records that cannot be tested on, or divided, as the file asks.
 fn records_notes(
-    read: &Read<'_>,
+    read: &FileContext<'_>,
     spec: &ExperimentSpec,
     data: &Dataset,
 ) -> Result<Vec<String>, SpecError> {
@@ -282,7 +282,7 @@ struct Problem {
 
 impl Problem {
     fn new(
-        read: &Read<'_>,
+        read: &FileContext<'_>,
         spec: &ExperimentSpec,
         source: &Source,
         algorithms: &[AlgorithmSpec],
@@ -301,7 +301,7 @@ impl Problem {
             _ => objective(spec, task).map_err(fail)?,
         };
         let shares = public_shares(source);
-        rules::check_study(&rules::StudyAsks {
+        rules::check_study(&rules::StudyCombination {
             spec,
             source,
             loss: &objective.loss,
@@ -321,7 +321,7 @@ impl Problem {
             let public_bounds = bounds.is_public();
             let complete = false;
             let (directed, averages) = (false, true);
-            let asks = Asks {
+            let asks = Combination {
                 spec,
                 algorithm,
                 can,
@@ -391,7 +391,7 @@ impl Problem {
     /// public then. Refuses gradients that nothing bounds.
     fn tie(
         &mut self,
-        read: &Read<'_>,
+        read: &FileContext<'_>,
         spec: &ExperimentSpec,
         facts: &mut PublicFacts,
     ) -> Result<(), SpecError> {
@@ -412,7 +412,11 @@ struct Network {
 }
 
 impl Network {
-    fn new(read: &Read<'_>, spec: &ExperimentSpec, agents: usize) -> Result<Self, SpecError> {
+    fn new(
+        read: &FileContext<'_>,
+        spec: &ExperimentSpec,
+        agents: usize,
+    ) -> Result<Self, SpecError> {
         let graphs = match read.graph {
             Some(graph) => given_graphs(graph, agents, spec.runs),
             None => graphs(spec, agents, &Seed::from(spec.seed), read.edges),
@@ -441,7 +445,7 @@ struct Plan {
 
 impl Plan {
     fn new(
-        read: &Read<'_>,
+        read: &FileContext<'_>,
         spec: &ExperimentSpec,
         algorithms: Vec<AlgorithmSpec>,
         problem: &Problem,
@@ -460,7 +464,7 @@ impl Plan {
                 help: fault.help().map(str::to_owned),
                 refuses_claim: fault.refuses_claim(),
             };
-            rules::check_algorithm(&Asks {
+            rules::check_algorithm(&Combination {
                 spec,
                 algorithm: &algorithm,
                 can: algorithm.protocol.capabilities(),
@@ -478,7 +482,7 @@ impl Plan {
             let context = Context {
                 place: index as u64 + 1,
                 spec,
-                terms: Terms {
+                terms: PricingFacts {
                     batch: None,
                     privacy: spec.privacy,
                     objective,
@@ -558,7 +562,7 @@ impl Experiment {
     ) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let edges = edges.as_ref();
-        let read = Read { file: &file, text: &text, edges, graph, entropy, site, known };
+        let read = FileContext { file: &file, text: &text, edges, graph, entropy, site, known };
         if spec.asks_only() {
             return match Self::check_questions(&read, &spec, source, &[])? {
                 Asking::ToAsk(experiment) => Ok(*experiment),
@@ -591,7 +595,7 @@ impl Experiment {
     /// Plans the questions of a study that trains nothing; what is `known` already is not released
     /// again.
     fn check_questions(
-        read: &Read<'_>,
+        read: &FileContext<'_>,
         spec: &ExperimentSpec,
         source: Source,
         known: &[KnownPart],
@@ -599,7 +603,7 @@ impl Experiment {
         let fail = |fault: ConfigError| read.placed(&fault);
         let raw = questions::raw_records(source).map_err(fail)?;
         let real_noise = read.entropy.is_some();
-        let asking = AskedOf { spec, raw: &raw, site: read.site, real_noise, known };
+        let asking = QuestionKeys { spec, raw: &raw, site: read.site, real_noise, known };
         if let Some(answers) = questions::known(&asking).map_err(fail)? {
             return Ok(Asking::Known(answers));
         }
@@ -640,7 +644,7 @@ impl Experiment {
     pub fn check_asking(inputs: Inputs, known: &[KnownPart]) -> Result<Asking, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let (algorithms, edges) = (Algorithms::builtin(), edges.as_ref());
-        let read = Read {
+        let read = FileContext {
             file: &file,
             text: &text,
             edges,
@@ -653,7 +657,7 @@ impl Experiment {
     }
 
     fn check_one(
-        read: &Read<'_>,
+        read: &FileContext<'_>,
         mut spec: ExperimentSpec,
         source: Arc<Source>,
         point: u64,

@@ -9,7 +9,7 @@ use crate::model::{
     Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
 };
 use crate::problem::Loss;
-use crate::protocol::scouted::Compared;
+use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
 use nalgebra::{DMatrix, DVector};
@@ -260,7 +260,7 @@ const LEAST_SHARE: f64 = 3.0;
 
 /// Outcomes less predictions in every bin, with intervals that hold sampling error and noise: of the
 /// quotient of two noised sums, to first order.
-fn calibration(found: &Compared, of: &OutcomeScale, level: f64) -> Calibration {
+fn calibration(found: &PredictionsBesideOutcomes, of: &OutcomeScale, level: f64) -> Calibration {
     let reach = normal_quantile(0.5 + 0.5 * level);
     let (mut statistic, mut df) = (0.0, 0);
     let mut bins = Vec::with_capacity(found.shares.len());

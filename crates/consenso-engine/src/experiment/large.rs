@@ -23,7 +23,7 @@ use crate::privacy::Claim;
 use crate::problem::{self, LocalObjective};
 use crate::random::Seed;
 use crate::record::{Processes, ResultKind, Spread, TraceRow, TranscriptDigest};
-use crate::simulate::{Division, PartedState, RankPartition, Ranks, SimulationError};
+use crate::simulate::{RankBlocks, RankPartition, RankState, Ranks, SimulationError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -190,20 +190,20 @@ pub struct LargeProgress {
     /// The curve of the run under way.
     curve: Vec<LargePoint>,
     /// The agents of this rank.
-    state: Option<PartedState>,
+    state: Option<RankState>,
 }
 
 impl LargeProgress {
     /// Where it stands: runs finished, and rounds of the next.
     #[must_use]
     pub fn place(&self) -> (u32, u32) {
-        (self.done, self.state.as_ref().map_or(0, PartedState::round))
+        (self.done, self.state.as_ref().map_or(0, RankState::round))
     }
 }
 
 /// What all processes do after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Order {
+pub enum AfterRound {
     /// The next round.
     GoOn,
     /// Write down how far they are, and then the next round.
@@ -214,7 +214,7 @@ pub enum Order {
 
 /// Whoever watches over a long simulation, on every process: says when it is written down how far
 /// all are, and when they stop.
-pub trait Watch {
+pub trait RankObserver {
     /// Writes down how far this process has come.
     ///
     /// # Errors
@@ -239,18 +239,18 @@ pub trait Watch {
 
     /// What all processes do now, and how many rounds later they ask again. Rank 0 decides, knowing
     /// whether any of them was told to stop.
-    fn decide(&mut self, told: bool) -> (Order, u32) {
-        (if told { Order::Stop } else { Order::GoOn }, 1)
+    fn decide(&mut self, told: bool) -> (AfterRound, u32) {
+        (if told { AfterRound::Stop } else { AfterRound::GoOn }, 1)
     }
 }
 
 /// A watch that only saves.
-struct Saving<F> {
+struct SaveOnly<F> {
     every: u32,
     save: F,
 }
 
-impl<F: FnMut(&LargeProgress) -> Result<(), CallerError>> Watch for Saving<F> {
+impl<F: FnMut(&LargeProgress) -> Result<(), CallerError>> RankObserver for SaveOnly<F> {
     fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
         (self.save)(progress)
     }
@@ -262,7 +262,7 @@ impl<F: FnMut(&LargeProgress) -> Result<(), CallerError>> Watch for Saving<F> {
 
 /// How a watched simulation ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum LargeOutcome {
     /// It was finished; rank 0 has the record.
     Done(Option<Box<LargeRecord>>),
     /// It was stopped after this many runs and this many rounds of the next, and saved there.
@@ -288,16 +288,16 @@ pub fn run_parted(
     every: u32,
     save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
 ) -> Result<Option<LargeRecord>, RunError> {
-    unwatched(experiment, ranks, false, from, Saving { every, save })
+    unwatched(experiment, ranks, false, from, SaveOnly { every, save })
 }
 
 /// Runs an experiment as [`run_parted`] does, holding no agent's records and no agent: in every
 /// round each is made, plays and is gone. Synthetic records are drawn again every time; records of
-/// files lie in memory once, or outside it ([`Storing`](crate::data::Storing)), where they are read
+/// files lie in memory once, or outside it ([`DatasetWriter`](crate::data::DatasetWriter)), where they are read
 /// block by block. The transcript is the same, bit for bit; a round takes longer by what making or
 /// reading the records takes.
 ///
-/// On one machine `ranks` is [`Alone`](crate::simulate::Alone).
+/// On one machine `ranks` is [`SingleRank`](crate::simulate::SingleRank).
 ///
 /// # Errors
 /// As for [`run_parted`].
@@ -308,7 +308,7 @@ pub fn run_streamed(
     every: u32,
     save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
 ) -> Result<Option<LargeRecord>, RunError> {
-    unwatched(experiment, ranks, true, from, Saving { every, save })
+    unwatched(experiment, ranks, true, from, SaveOnly { every, save })
 }
 
 fn unwatched(
@@ -316,11 +316,11 @@ fn unwatched(
     ranks: &mut dyn Ranks,
     streamed: bool,
     from: Option<LargeProgress>,
-    mut watch: impl Watch,
+    mut watch: impl RankObserver,
 ) -> Result<Option<LargeRecord>, RunError> {
     match run_watched(experiment, ranks, streamed, from, &mut watch)? {
-        Ended::Done(record) => Ok(record.map(|record| *record)),
-        Ended::Stopped { .. } => Ok(None),
+        LargeOutcome::Done(record) => Ok(record.map(|record| *record)),
+        LargeOutcome::Stopped { .. } => Ok(None),
     }
 }
 
@@ -334,8 +334,8 @@ pub fn run_watched(
     ranks: &mut dyn Ranks,
     streamed: bool,
     from: Option<LargeProgress>,
-    watch: &mut dyn Watch,
-) -> Result<Ended, RunError> {
+    watch: &mut dyn RankObserver,
+) -> Result<LargeOutcome, RunError> {
     experiment.check_parted()?;
     let mut progress = from.unwrap_or_default();
     let all =
@@ -349,28 +349,28 @@ pub fn run_watched(
             one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)?
         else {
             let (runs, round) = progress.place();
-            return Ok(Ended::Stopped { runs, round });
+            return Ok(LargeOutcome::Stopped { runs, round });
         };
         progress.finished.extend(finished);
         progress.done = number + 1;
         (progress.curve, progress.state) = (Vec::new(), None);
-        let mut order = if watch.every() > 0 { Order::Save } else { Order::GoOn };
+        let mut order = if watch.every() > 0 { AfterRound::Save } else { AfterRound::GoOn };
         if watch.asks() && progress.done < count {
             order = order.max(ask(ranks, watch)?.0);
         }
-        if order > Order::GoOn {
+        if order > AfterRound::GoOn {
             watch.save(&progress).map_err(RunError::Caller)?;
         }
-        if order == Order::Stop {
-            return Ok(Ended::Stopped { runs: progress.done, round: 0 });
+        if order == AfterRound::Stop {
+            return Ok(LargeOutcome::Stopped { runs: progress.done, round: 0 });
         }
     }
-    Ok(Ended::Done(record(experiment, ranks, progress).map(Box::new)))
+    Ok(LargeOutcome::Done(record(experiment, ranks, progress).map(Box::new)))
 }
 
 /// All processes hear what rank 0 decides once it knows who was told to stop, and after how many
 /// rounds they ask again.
-fn ask(ranks: &mut dyn Ranks, watch: &mut dyn Watch) -> Result<(Order, u32), RunError> {
+fn ask(ranks: &mut dyn Ranks, watch: &mut dyn RankObserver) -> Result<(AfterRound, u32), RunError> {
     let told = f64::from(u8::from(watch.told()));
     let all = ranks.sent_to_first(vec![told], &vec![1; ranks.ranks()])?;
     let mut mine = Vec::new();
@@ -380,9 +380,9 @@ fn ask(ranks: &mut dyn Ranks, watch: &mut dyn Watch) -> Result<(Order, u32), Run
     }
     let answer = ranks.sent_by_first(mine, 2)?;
     let order = match answer[0] {
-        0.0 => Order::GoOn,
-        1.0 => Order::Save,
-        _ => Order::Stop,
+        0.0 => AfterRound::GoOn,
+        1.0 => AfterRound::Save,
+        _ => AfterRound::Stop,
     };
     Ok((order, answer[1] as u32))
 }
@@ -411,7 +411,7 @@ fn record(
     let algorithms = experiment.planned.iter().enumerate().map(algorithm).collect();
     let graph = &experiment.graphs[0];
     let halo_rows =
-        if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
+        if ranks.ranks() > 1 { RankBlocks::new(graph, ranks.ranks()).halo(graph) } else { 0 };
     Some(LargeRecord {
         name: experiment.spec.name.clone(),
         result_kind: experiment.result_kind(),
@@ -448,9 +448,9 @@ fn one_run(
     (planned, run, streamed): (&Planned, u32, bool),
     ranks: &mut dyn Ranks,
     progress: &mut LargeProgress,
-    watch: &mut dyn Watch,
+    watch: &mut dyn RankObserver,
 ) -> Result<Option<Option<LargeRun>>, RunError> {
-    let division = Division::new(divided(experiment, run), ranks.ranks());
+    let division = RankBlocks::new(divided(experiment, run), ranks.ranks());
     let mut network =
         agents_of_rank(experiment, planned, run, (&division, ranks.rank(), streamed))?;
     if let Some(state) = progress.state.take() {
@@ -478,16 +478,16 @@ fn one_run(
         }
         let round = network.round();
         let due = watch.every() > 0 && round.is_multiple_of(watch.every());
-        let mut order = if due { Order::Save } else { Order::GoOn };
+        let mut order = if due { AfterRound::Save } else { AfterRound::GoOn };
         if round >= asks_at {
             let (said, rounds) = ask(ranks, watch)?;
             (order, asks_at) = (order.max(said), round.saturating_add(rounds));
         }
-        if order > Order::GoOn {
+        if order > AfterRound::GoOn {
             progress.state = Some(network.state());
             watch.save(progress).map_err(RunError::Caller)?;
         }
-        if order == Order::Stop {
+        if order == AfterRound::Stop {
             return Ok(None);
         }
     }
@@ -513,7 +513,7 @@ fn agents_of_rank<'a>(
     experiment: &'a Experiment,
     planned: &'a Planned,
     run: u32,
-    (division, rank, streamed): (&Division, usize, bool),
+    (division, rank, streamed): (&RankBlocks, usize, bool),
 ) -> Result<RankPartition<'a>, RunError> {
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
@@ -577,7 +577,7 @@ fn measure(
     experiment: &Experiment,
     run: u32,
     network: &RankPartition<'_>,
-    division: &Division,
+    division: &RankBlocks,
     rows: Vec<f64>,
     ranks: &mut dyn Ranks,
 ) -> Result<Option<Measured>, RunError> {
@@ -607,7 +607,7 @@ fn measure(
 }
 
 /// What the ranks sent, agent by agent: `width` numbers each. Nothing where nothing was sent.
-fn in_order(mut parts: Vec<Vec<f64>>, division: &Division, width: usize) -> Vec<f64> {
+fn in_order(mut parts: Vec<Vec<f64>>, division: &RankBlocks, width: usize) -> Vec<f64> {
     if parts.len() < 2 {
         return parts.pop().unwrap_or_default();
     }

@@ -46,8 +46,8 @@ pub use cost::CommandCost;
 pub use error::{CallerError, RunError};
 pub use inference::{Covariance, InferenceSpec};
 pub use large::{
-    Ended, LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, Order, Watch,
-    run_parted, run_streamed, run_watched,
+    AfterRound, LargeAlgorithm, LargeOutcome, LargePoint, LargeProgress, LargeRecord, LargeRun,
+    RankObserver, run_parted, run_streamed, run_watched,
 };
 pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};
@@ -58,8 +58,8 @@ pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_p
 pub use shared::{ExchangeKind, SharingSpec};
 pub use site::{MaskedSite, SharingSite, Site, SitePlan};
 pub use spec::{
-    AlgorithmSpec, Balanced, ClassWeight, DataSpec, ExperimentSpec, FormatSpec, Models, Notation,
-    ObjectiveSpec, Origin, PartitionSpec, QuestionsSpec, SpecError, SweepSpec, Threshold,
+    AlgorithmSpec, Balanced, ClassWeight, DataOrigin, DataSpec, ExperimentSpec, FormatSpec, Models,
+    Notation, ObjectiveSpec, PartitionSpec, QuestionsSpec, SpecError, SweepSpec, Threshold,
     ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};

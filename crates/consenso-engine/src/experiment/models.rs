@@ -5,7 +5,7 @@ use super::division::shards;
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
 use crate::model::{
-    self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Origin,
+    self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, ModelOrigin,
 };
 use crate::problem;
 use crate::random::Seed;
@@ -212,13 +212,13 @@ impl Experiment {
         let classes = self.classes();
         let mut model = Model {
             format: FORMAT.into(),
-            study: Origin {
+            study: ModelOrigin {
                 name: self.spec.name.clone(),
                 sha256: model::fingerprint(&self.resolved()),
                 software: format!("consenso {}", env!("CARGO_PKG_VERSION")),
                 run: 1,
                 runs: 1,
-                ..Origin::default()
+                ..ModelOrigin::default()
             },
             task: None,
             target: None,

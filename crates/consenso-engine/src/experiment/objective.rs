@@ -151,13 +151,13 @@ pub(super) fn site_weights(
     if spec.data.weights.is_open() {
         return Ok(Vec::new());
     }
-    // Noise of variance reach²·D/(μb)² in a gradient's D numbers against a sampling variance of
+    // Noise of variance factor²·D/(μb)² in a gradient's D numbers against a sampling variance of
     // 1/b: both are equal at c records.
     let mu =
         spec.privacy.and_then(|p| Some((gdp::mu_for(p.epsilon?, p.delta).ok()?, p.neighbours)));
     let even = mu.map_or(0.0, |(mu, neighbours)| {
-        let reach = scouted::reach(neighbours);
-        reach * reach * features as f64 / (mu * mu)
+        let factor = scouted::change_factor(neighbours);
+        factor * factor * features as f64 / (mu * mu)
     });
     let all: Vec<Vec<f64>> = counts
         .iter()

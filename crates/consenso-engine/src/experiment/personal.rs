@@ -70,7 +70,7 @@ fn fit(objective: Objective, records: &Records, x: &[f64], deviation: (f64, f64)
 
 /// What sites' own models are worth on records that those sites held out: of the shared model, and
 /// of each site's own.
-pub(super) struct Judged {
+pub(super) struct HeldOutScores {
     pub(super) sites: usize,
     pub(super) shared: Metrics,
     pub(super) personal: Metrics,
@@ -83,7 +83,7 @@ pub(super) fn judge(
     planned: &Planned,
     instance: &Instance,
     model: &[f64],
-) -> Option<Judged> {
+) -> Option<HeldOutScores> {
     if !experiment.spec.models.is_personal() {
         return None;
     }
@@ -133,7 +133,7 @@ pub(super) fn judge(
     };
     let sites =
         (0..test.len()).filter_map(agent_of).collect::<std::collections::BTreeSet<_>>().len();
-    Some(Judged { sites, shared: figures(&shared)?, personal: figures(&scores)? })
+    Some(HeldOutScores { sites, shared: figures(&shared)?, personal: figures(&scores)? })
 }
 
 impl Experiment {

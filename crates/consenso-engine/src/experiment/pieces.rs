@@ -289,7 +289,7 @@ impl Experiment {
         };
         for planned in here.planned.get(algorithms)? {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
-            text += &format!("{:?} {:?}", planned.mixing, planned.reach);
+            text += &format!("{:?} {:?}", planned.mixing, planned.release_bound);
             // Calibrated noise is not in the file.
             for noise_schedule in planned.account.noise_schedules() {
                 let noise = noise_schedule.noise.iter().map(|n| n.noise().scale().to_bits());

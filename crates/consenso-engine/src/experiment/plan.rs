@@ -13,7 +13,7 @@ use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::scouted::Scouted;
 use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
-use crate::theory::{Assessment, Certainty, CertifiedBound, Ground};
+use crate::theory::{Assessment, Certainty, CertifiedBound, TheoremInputs};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Experiment {
             label: planned.label.clone(),
             rounds: planned.timetable.rounds,
             parameters: planned.protocol.parameters(),
-            assessment: planned.protocol.assess(&self.ground(planned, connectivity)),
+            assessment: planned.protocol.assess(&self.inputs(planned, connectivity)),
         };
         self.planned.iter().map(one).collect()
     }
@@ -215,8 +215,8 @@ impl Experiment {
             .fold(f64::INFINITY, f64::min)
     }
 
-    fn ground(&self, planned: &Planned, connectivity: f64) -> Ground {
-        Ground {
+    fn inputs(&self, planned: &Planned, connectivity: f64) -> TheoremInputs {
+        TheoremInputs {
             facts: PublicFacts { rounds: planned.timetable.rounds, ..self.facts },
             connectivity,
             // One record alone is an upper bound on the mean of many.
@@ -253,8 +253,8 @@ impl Experiment {
             return None;
         }
         let connectivity = self.connectivity();
-        let ground = self.ground(planned, connectivity);
-        let assessment = planned.protocol.assess(&ground);
+        let inputs = self.inputs(planned, connectivity);
+        let assessment = planned.protocol.assess(&inputs);
         let (rounds, agents) = (planned.timetable.rounds, locals.len() as f64);
         let (quantity, values) = match assessment.bound? {
             CertifiedBound::Value(envelope) => {

@@ -6,7 +6,7 @@ use super::shared::SharingSpec;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec};
 use super::{range, shared};
 use crate::account::{
-    self, Account, Correlated, DeclaredCosts, HidingSet, NoiseSpec, PrivacySpec, Terms,
+    self, Account, Correlated, DeclaredCosts, HidingSet, NoiseSpec, PricingFacts, PrivacySpec,
 };
 use crate::agent::Timetable;
 use crate::config_error::ConfigError;
@@ -23,7 +23,7 @@ pub(super) struct Context<'a> {
     /// Which algorithm of the file is planned, from 1.
     pub(super) place: u64,
     pub(super) spec: &'a ExperimentSpec,
-    pub(super) terms: Terms<'a>,
+    pub(super) terms: PricingFacts<'a>,
     /// The linear constraint, if the agents share one.
     pub(super) coupled: Option<&'a CoupledProblem>,
     /// Whether classes are balanced by shares that the run estimates.
@@ -60,7 +60,7 @@ pub(super) struct Planned {
     /// How many rounds old a neighbour's vector may be.
     pub(super) staleness: u32,
     /// The largest number of an honest agent's message, where a rule gives one.
-    pub(super) reach: Option<f64>,
+    pub(super) release_bound: Option<f64>,
     /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its
     /// first stage.
     pub(super) scouted: Option<Arc<Scouted>>,
@@ -112,7 +112,7 @@ pub(super) fn plan(
         ..
     } = algorithm;
     // How far a record moves a round follows from how records are drawn for it.
-    let context = &Context { terms: Terms { batch, ..context.terms }, ..*context };
+    let context = &Context { terms: PricingFacts { batch, ..context.terms }, ..*context };
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(ConfigError::at(
             "max_dim",
@@ -172,7 +172,7 @@ pub(super) fn plan(
         .collect();
     Ok((
         Planned {
-            reach: range::reach(&*protocol, mixing, &facts, context, &account),
+            release_bound: range::release_bound(&*protocol, mixing, &facts, context, &account),
             place: context.place,
             label,
             protocol,
@@ -190,8 +190,8 @@ pub(super) fn plan(
 }
 
 /// The budget over the largest sensitivity of a gradient, which steps are chosen for.
-fn budget(privacy: &PrivacySpec, facts: &PublicFacts, terms: &Terms<'_>) -> Option<f64> {
-    let Terms { objective, bounds, weights, .. } = *terms;
+fn budget(privacy: &PrivacySpec, facts: &PublicFacts, terms: &PricingFacts<'_>) -> Option<f64> {
+    let PricingFacts { objective, bounds, weights, .. } = *terms;
     if weights.is_empty() {
         budget_per_sensitivity(privacy, objective, bounds, std::iter::once(terms.loudest(facts)))
     } else {

@@ -19,8 +19,8 @@ use crate::problem::{LossKind, SiteWeights, WeightRule};
 use crate::protocol::Parameters;
 use crate::random::Seed;
 use consenso_queries::{
-    Answered, Columns, Expected, KnownPart, Plan, Question, QuestionError, Released, Request,
-    answer,
+    Answered, Columns, Expected, KnownPart, Plan, Question, QuestionError, QuestionnaireFacts,
+    Released, answer,
 };
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub enum Asking {
 }
 
 /// What of a file decides how its questions are planned.
-pub(super) struct AskedOf<'a> {
+pub(super) struct QuestionKeys<'a> {
     pub(super) spec: &'a ExperimentSpec,
     pub(super) raw: &'a Arc<Dataset>,
     /// Records of every site, where those of one alone are here.
@@ -94,7 +94,7 @@ struct Sites {
 }
 
 impl Sites {
-    fn of(asking: &AskedOf<'_>) -> Result<Self, ConfigError> {
+    fn of(asking: &QuestionKeys<'_>) -> Result<Self, ConfigError> {
         if let Some(counts) = asking.site {
             let names = (1..=counts.len()).map(|k| format!("site {k}")).collect();
             let rows = vec![(0..asking.raw.train.len()).collect()];
@@ -114,11 +114,11 @@ impl Sites {
 /// Plans the questions and puts the study that releases their sums together. `sigma` is the noise of
 /// a vector that one record moves by 1, where it is known already.
 pub(super) fn prepare(
-    asking: &AskedOf<'_>,
+    asking: &QuestionKeys<'_>,
     epsilon: Option<f64>,
     sigma: Option<[f64; 2]>,
 ) -> Result<Prepared, ConfigError> {
-    let AskedOf { spec, raw, .. } = asking;
+    let QuestionKeys { spec, raw, .. } = asking;
     let sites = Sites::of(asking)?;
     if asking.site.is_some() && spec.questions.correlated {
         let why = "sites of a network end with their own vectors under correlated noise; use exchange = \"masked\"";
@@ -143,12 +143,12 @@ pub(super) fn prepare(
 }
 
 fn plan(
-    asking: &AskedOf<'_>,
+    asking: &QuestionKeys<'_>,
     sites: &Sites,
     sigma: Option<[f64; 2]>,
     questions: &[Question],
 ) -> Result<Plan, ConfigError> {
-    let AskedOf { spec, raw, .. } = asking;
+    let QuestionKeys { spec, raw, .. } = asking;
     let neighbours = spec.privacy.map(|p| p.neighbours).unwrap_or_default();
     let level = spec.questions.level.unwrap_or(0.95);
     if !(level > 0.0 && level < 1.0) {
@@ -157,7 +157,7 @@ fn plan(
     // A site of a network ends with the mean of all.
     let shared = !spec.questions.exchange.is_plain() || spec.questions.correlated;
     let shared = shared || asking.site.is_some();
-    let request = Request {
+    let request = QuestionnaireFacts {
         sites: sites.names.clone(),
         counts: sites.counts.clone(),
         blocks: shared,
@@ -173,7 +173,7 @@ fn plan(
 
 /// About how large the noise of a sum will be that one record moves by 1, from what the file says:
 /// good enough to say how fine bins should be. `None` where wanted precision decides the budget.
-fn about(asking: &AskedOf<'_>, sites: &Sites) -> Option<f64> {
+fn about(asking: &QuestionKeys<'_>, sites: &Sites) -> Option<f64> {
     let (spec, n) = (asking.spec, sites.counts.len() as f64);
     let (Some(privacy), Budget::Given(given)) = (spec.privacy, budget(spec)) else {
         return spec.privacy.is_none().then_some(0.0);
@@ -322,7 +322,7 @@ pub(super) fn epsilon_for(needed: f64, at_one: f64, delta: f64) -> Result<f64, C
 }
 
 /// The answers, where nothing new is needed for any of them.
-pub(super) fn known(asking: &AskedOf<'_>) -> Result<Option<Vec<Answered>>, ConfigError> {
+pub(super) fn known(asking: &QuestionKeys<'_>) -> Result<Option<Vec<Answered>>, ConfigError> {
     let loose = |q: &Question| Question { precision: None, ..q.clone() };
     let questions: Vec<Question> = asking.spec.query.iter().map(loose).collect();
     let plan = plan(asking, &Sites::of(asking)?, None, &questions)?;
@@ -338,7 +338,7 @@ pub(super) fn known(asking: &AskedOf<'_>) -> Result<Option<Vec<Answered>>, Confi
 }
 
 /// What 1/σ² the wanted precision takes, where it alone decides the budget.
-pub(super) fn needed(asking: &AskedOf<'_>) -> Result<f64, ConfigError> {
+pub(super) fn needed(asking: &QuestionKeys<'_>) -> Result<f64, ConfigError> {
     let plan = plan(asking, &Sites::of(asking)?, None, &asking.spec.query)?;
     Ok(plan.needed())
 }

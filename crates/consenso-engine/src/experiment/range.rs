@@ -7,7 +7,7 @@
 //! |x| ≤ Σ_k η_k·G; and the noise. Where the mix is a fixed combination with weights that are not negative and add up to at most one, the noise in a number of any message is
 //! Σ_k Σ_j a_kj n_kj with Σ_j a_kj² ≤ 1, so it is Gaussian of variance at most Σ_k σ_k². Elsewhere
 //! the largest noise of every round counts. A bound on tails of one in 10^12 for all numbers of all
-//! messages together makes the reach R.
+//! messages together makes the bound R.
 //!
 //! R is a function of public numbers. Gates clamp what they release to it: post-processing, which
 //! costs nothing, changes nothing among honest agents (but with a chance of 10^−12), and keeps an
@@ -19,7 +19,7 @@ use crate::gate::Noise;
 use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
 
 /// R; `None` where nothing bounds a message.
-pub(super) fn reach(
+pub(super) fn release_bound(
     protocol: &dyn Protocol,
     mixing: MixRule,
     facts: &PublicFacts,
@@ -46,8 +46,8 @@ pub(super) fn reach(
             account.all_noise().filter_map(|noise| Some(noise.get(round as usize - 1)?.noise()));
         noise.grow(drift.factor, all, linear, log);
     }
-    let reach = (steps + noise.tail(log)) * (1.0 + 1e-6) + 1e-6;
-    reach.is_finite().then_some(reach)
+    let bound = (steps + noise.tail(log)) * (1.0 + 1e-6) + 1e-6;
+    bound.is_finite().then_some(bound)
 }
 
 /// What noise adds to a number at most, but for a chance of 2e^−log.
@@ -178,7 +178,7 @@ mod tests {
     fn honest_agents_stay_far_inside_the_reach_and_nobody_gets_beyond_it() {
         for extra in ["", "noise = { laplace_scale = 0.01 }", "mixing = \"median\""] {
             let experiment = experiment("kind = \"ring\"", 12, extra);
-            let reach = experiment.planned[0].reach.expect("dgd has a reach");
+            let bound = experiment.planned[0].release_bound.expect("dgd has a bound");
             let largest = std::cell::Cell::new(0.0f64);
             let honest = played(&experiment, |_, x| {
                 largest.set(x.iter().fold(largest.get(), |m, x| m.max(x.abs())));
@@ -186,14 +186,14 @@ mod tests {
             })
             .unwrap();
             assert!(
-                largest.get() < 0.6 * reach && reach < 1e4,
-                "{extra}: {} of {reach}",
+                largest.get() < 0.6 * bound && bound < 1e4,
+                "{extra}: {} of {bound}",
                 largest.get()
             );
-            assert!(honest.iter().flatten().all(|x| x.abs() <= reach));
-            // One that lies by less than the reach is taken, and cannot lead the others out of it.
-            let pushed = played(&experiment, |_, x| vec![reach; x.len()]).unwrap();
-            assert!(pushed.iter().flatten().all(|x| x.abs() <= reach), "{extra}");
+            assert!(honest.iter().flatten().all(|x| x.abs() <= bound));
+            // One that lies by less than the bound is taken, and cannot lead the others out of it.
+            let pushed = played(&experiment, |_, x| vec![bound; x.len()]).unwrap();
+            assert!(pushed.iter().flatten().all(|x| x.abs() <= bound), "{extra}");
             // One message beyond it is refused, with the sender's name.
             let lie = |k, x: &[f64]| if k == 5 { vec![1e12; x.len()] } else { x.to_vec() };
             let refused = played(&experiment, lie).unwrap_err();

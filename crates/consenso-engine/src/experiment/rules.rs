@@ -34,8 +34,8 @@ pub(super) struct Rule<F> {
     claim: bool,
 }
 
-type OfStudy = fn(&StudyAsks<'_>) -> bool;
-type OfAlgorithm = fn(&Asks<'_>) -> bool;
+type OfStudy = fn(&StudyCombination<'_>) -> bool;
+type OfAlgorithm = fn(&Combination<'_>) -> bool;
 type OfRun = fn(&Experiment) -> bool;
 
 /// A rule about the study as a whole.
@@ -88,7 +88,7 @@ impl<F> Rule<F> {
 }
 
 /// What a study asks for, before its algorithms are looked at.
-pub(super) struct StudyAsks<'a> {
+pub(super) struct StudyCombination<'a> {
     pub(super) spec: &'a ExperimentSpec,
     pub(super) source: &'a Source,
     pub(super) loss: &'a Loss,
@@ -98,7 +98,7 @@ pub(super) struct StudyAsks<'a> {
     pub(super) site: bool,
 }
 
-impl StudyAsks<'_> {
+impl StudyCombination<'_> {
     fn scouted(&self) -> bool {
         self.spec.data.encoding == Encoding::Scouted
     }
@@ -151,7 +151,7 @@ impl StudyAsks<'_> {
 }
 
 /// What a study asks of one of its algorithms.
-pub(super) struct Asks<'a> {
+pub(super) struct Combination<'a> {
     pub(super) spec: &'a ExperimentSpec,
     pub(super) algorithm: &'a AlgorithmSpec,
     pub(super) can: Capabilities,
@@ -168,7 +168,7 @@ pub(super) struct Asks<'a> {
     pub(super) balanced: bool,
 }
 
-impl Asks<'_> {
+impl Combination<'_> {
     fn said(&self, key: &str) -> bool {
         self.algorithm.said.contains(&key)
     }
@@ -275,19 +275,19 @@ impl Asks<'_> {
 }
 
 /// Refuses a study whose parts do not go together.
-pub(super) fn check_study(asks: &StudyAsks<'_>) -> Result<(), ConfigError> {
+pub(super) fn check_study(asks: &StudyCombination<'_>) -> Result<(), ConfigError> {
     let refused = STUDY.iter().find(|rule| (rule.applies)(asks));
     refused.map_or(Ok(()), |rule| Err(rule.refusal(str::to_owned)))
 }
 
 /// Refuses an algorithm that does not go with the study or with its own options.
-pub(super) fn check_algorithm(asks: &Asks<'_>) -> Result<(), ConfigError> {
+pub(super) fn check_algorithm(asks: &Combination<'_>) -> Result<(), ConfigError> {
     let refused = ALGORITHM.iter().find(|rule| (rule.applies)(asks));
     refused.map_or(Ok(()), |rule| Err(rule.refusal(|text| asks.fill(text))))
 }
 
 /// Refuses fewer agents than an algorithm needs.
-pub(super) fn check_agents(asks: &Asks<'_>) -> Result<(), ConfigError> {
+pub(super) fn check_agents(asks: &Combination<'_>) -> Result<(), ConfigError> {
     match (ALONE.applies)(asks) {
         true => Err(ALONE.refusal(|text| asks.fill(text))),
         false => Ok(()),

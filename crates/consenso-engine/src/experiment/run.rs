@@ -246,10 +246,10 @@ pub fn run_pieces(
                             records.as_ref().and_then(|r| experiment.stamp_after(r, place, round));
                         let Some(stamp) = stamp else { return Ok(()) };
                         let seconds = observer.seconds() - began;
-                        let (network, trace, reach) =
-                            (network.state(), trace.to_vec(), planned.reach);
+                        let (network, trace, release_bound) =
+                            (network.state(), trace.to_vec(), planned.release_bound);
                         observer.reached(
-                            &Unfinished { place, stamp, seconds, trace, reach, network },
+                            &Unfinished { place, stamp, seconds, trace, release_bound, network },
                             last,
                         )
                     };
@@ -756,8 +756,8 @@ pub(super) fn player_behind(
         .protocol
         .seated(agent, graph, records)
         .unwrap_or_else(|| Arc::clone(&planned.protocol));
-    let gate = match planned.reach {
-        Some(reach) => gate.with_reach(reach),
+    let gate = match planned.release_bound {
+        Some(release_bound) => gate.with_release_bound(release_bound),
         None => gate,
     };
     Player::new(local, protocol, Arc::clone(&planned.timetable), gate)

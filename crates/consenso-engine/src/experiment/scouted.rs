@@ -6,7 +6,7 @@ use super::inference::Covariance;
 use super::objective::{budget_per_sensitivity, open_clip};
 use super::planned::{Context, Planned};
 use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS};
-use crate::account::{self, Account, Correlated, HidingSet, Terms};
+use crate::account::{self, Account, Correlated, HidingSet, PricingFacts};
 use crate::agent::Timetable;
 use crate::config_error::ConfigError;
 use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
@@ -16,7 +16,7 @@ use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{
     Constraint, LocalObjective, Loss, MeanLoss, Objective, SiteWeights, WeightRule,
 };
-use crate::protocol::scouted::{Request, Scouted, loss_under};
+use crate::protocol::scouted::{Scouted, ScoutingRequest, loss_under};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts, Scouting};
 use std::sync::Arc;
@@ -70,14 +70,14 @@ fn plan_staged(
     let kind = protocol.kind();
     let privacy = context.spec.privacy.ok_or_else(no_budget)?;
     let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
-    let request = Request {
+    let request = ScoutingRequest {
         layout: Arc::clone(layout),
         loss: context.terms.objective.loss,
         balanced: false,
         weights: context.spec.data.weights.clone(),
         pairwise: None,
         mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(ConfigError::no_claim)?),
-        reach: reach(privacy.neighbours),
+        change_factor: change_factor(privacy.neighbours),
         // What follows scouting is calibrated to a record.
         person: 1,
         ridge: 0.0,
@@ -126,7 +126,7 @@ fn plan_staged(
         Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
     let warning = staged.check(&inner)?;
     let context = Context {
-        terms: Terms { objective: &objective, bounds: &unit, ..context.terms },
+        terms: PricingFacts { objective: &objective, bounds: &unit, ..context.terms },
         ..*context
     };
     *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
@@ -136,12 +136,12 @@ fn plan_staged(
         account::plan(&*protocol, None, None, &all, &context.terms, graphs, HidingSet::default())?;
     let split = staged.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    Stages { label, warning, split, protocol, account, scouted, staged: Some(staged) }
+    StagedPlan { label, warning, split, protocol, account, scouted, staged: Some(staged) }
         .planned(facts, &context)
 }
 
 /// An algorithm on scouted columns, with its noise.
-struct Stages {
+struct StagedPlan {
     label: String,
     warning: Option<String>,
     split: String,
@@ -151,7 +151,7 @@ struct Stages {
     staged: Option<Arc<Staged>>,
 }
 
-impl Stages {
+impl StagedPlan {
     /// Its claim says how the budget is split, and holds against the adversary that the file names.
     fn planned(
         self,
@@ -183,7 +183,7 @@ impl Stages {
             masking: None,
             mixing: MixRule::Average,
             staleness: 0,
-            reach: None,
+            release_bound: None,
             scouted: Some(scouted),
             staged,
         };
@@ -244,14 +244,14 @@ pub(super) fn plan(
             "calibration counts records and not persons: leave calibration out where a person may have several records",
         ));
     }
-    let request = Request {
+    let request = ScoutingRequest {
         layout: Arc::clone(layout),
         loss: context.terms.objective.loss,
         balanced: context.balanced,
         weights,
         pairwise: pairwise.map(|p| (p, correlated.as_ref().map_or(1.0, Correlated::planned_own))),
         mu,
-        reach: reach(neighbours),
+        change_factor: change_factor(neighbours),
         person: context.person,
         ridge: context.terms.objective.regularization,
         steps: rounds,
@@ -280,7 +280,7 @@ pub(super) fn plan(
     account.noise_spec = noise;
     let split = scouted.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    Stages { label, warning, split, protocol, account, scouted, staged: None }
+    StagedPlan { label, warning, split, protocol, account, scouted, staged: None }
         .planned(facts, context)
 }
 
@@ -336,7 +336,7 @@ pub(super) fn records_per_person(source: &Source) -> u32 {
 /// change with them: 2 would not be enough then, and no other number either. A mean over the records
 /// there are, which other algorithms release, is divided by their true number before it leaves, so
 /// that they charge 2 under this relation.
-pub(super) fn reach(neighbours: NeighbourRelation) -> f64 {
+pub(super) fn change_factor(neighbours: NeighbourRelation) -> f64 {
     match neighbours {
         NeighbourRelation::ZeroOut | NeighbourRelation::AddRemove => 1.0,
         NeighbourRelation::ReplaceOne | NeighbourRelation::Paper => 2.0,
@@ -352,7 +352,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
     if experiment.spec.objective.constraint != Constraint::None || experiment.coupled.is_some() {
         return None;
     }
-    let request = Request {
+    let request = ScoutingRequest {
         layout: Arc::new(
             RawLayout::of(&data.schema, data.task)
                 .keeping_labels(experiment.objective.loss.keeps_labels()),
@@ -361,7 +361,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         balanced: experiment.balanced,
         weights: experiment.spec.data.weights.clone(),
         mu: Some(gdp::mu_for(epsilon, privacy.delta).ok()?),
-        reach: reach(privacy.neighbours),
+        change_factor: change_factor(privacy.neighbours),
         person: records_per_person(&experiment.source),
         ridge: 0.0,
         steps: None,

@@ -267,7 +267,7 @@ pub(super) fn code(
 ) -> Result<FixedPoint, ConfigError> {
     let exchange = spec.key();
     let Parts { least: smallest, most: parts } = parts(account);
-    let proved = reach(protocol, facts, context, &parts, spec.drop_outs);
+    let proved = message_bound(protocol, facts, context, &parts, spec.drop_outs);
     let range = match (spec.range, proved) {
         (Some(range), Some(proved)) if range < proved => {
             return Err(ConfigError::at(
@@ -487,7 +487,7 @@ fn up(x: f64) -> f64 {
 }
 
 /// The range a run needs; `None` where nothing bounds it.
-fn reach(
+fn message_bound(
     protocol: &dyn Protocol,
     facts: &PublicFacts,
     context: &Context<'_>,
@@ -497,7 +497,7 @@ fn reach(
     if let Some(coupled) = context.coupled {
         return contributions(coupled);
     }
-    let within = context.spec.objective.constraint.reach(facts.dim);
+    let within = context.spec.objective.constraint.radius(facts.dim);
     if parts.is_empty() && within.is_some() {
         // Every agent moves its vector into the set before it shares it.
         return within;
@@ -507,7 +507,7 @@ fn reach(
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {
-        let message = wide(protocol.reach(round, before, gradient, facts)?);
+        let message = wide(protocol.message_bound(round, before, gradient, facts)?);
         // A round may be tried again with the noise of a later charge.
         let charges =
             parts.len().min(round as usize - 1)..parts.len().min(round as usize + drop_outs);
@@ -518,8 +518,8 @@ fn reach(
         };
         // The three parts of a noised message and what each may have of the range: half, a quarter
         // and a quarter (see `Gate::share`).
-        let low = wide(protocol.reach(round, before, 0.0, facts)?);
-        let step = wide(protocol.reach(round, 0.0, gradient, facts)?);
+        let low = wide(protocol.message_bound(round, before, 0.0, facts)?);
+        let step = wide(protocol.message_bound(round, 0.0, gradient, facts)?);
         let tail = wide((TAIL + 1.0) * part);
         largest = largest.max(2.0 * low).max(4.0 * step).max(4.0 * tail);
         before = within.unwrap_or(f64::INFINITY).min(message + tail);

@@ -233,12 +233,12 @@ impl Experiment {
     /// unit rows are a few units long.
     fn model_range(&self, planned: &Planned) -> f64 {
         let within =
-            self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
+            self.spec.objective.constraint.radius(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
         // Variables that are tied together are in units of their own.
         let any = if self.coupled.is_some() { f64::MAX } else { 1e9 };
         // What is added up is a mean of vectors within the range.
         let shared = planned.sharing.filter(|_| self.coupled.is_none()).map(|code| code.range());
-        planned.reach.into_iter().chain(within).chain(shared).fold(any, f64::min)
+        planned.release_bound.into_iter().chain(within).chain(shared).fold(any, f64::min)
     }
 
     /// The account's claim; what stops at the budget never costs more than it.

@@ -609,7 +609,7 @@ fn hint(help: Option<&str>) -> String {
 
 /// Where the records of an experiment come from, before any file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin<'a> {
+pub enum DataOrigin<'a> {
     /// The bundled UCI Adult data.
     Adult,
     /// The bundled UCI Heart Disease data of four centres.
@@ -922,7 +922,7 @@ impl ExperimentSpec {
     ///
     /// # Errors
     /// Neither or both of `source` and `path`, or an unknown source, with a suggestion.
-    pub fn origin(&self, text: &str, file: &str) -> Result<Origin<'_>, SpecError> {
+    pub fn origin(&self, text: &str, file: &str) -> Result<DataOrigin<'_>, SpecError> {
         let fail = |key: &str, message: &str, help: String| {
             Err(SpecError::at_key(file, text, key, message, Some(help)))
         };
@@ -934,13 +934,13 @@ impl ExperimentSpec {
                     "leave [data] out, or list no agents".into(),
                 );
             }
-            return Ok(Origin::Costs);
+            return Ok(DataOrigin::Costs);
         }
         match (self.data.source.as_deref(), self.data.path.as_deref()) {
             (Some(_), Some(_)) => {
                 fail("path", "there is a source as well", "keep one of the two keys".to_owned())
             }
-            (None, Some(path)) => Ok(Origin::Files(path)),
+            (None, Some(path)) => Ok(DataOrigin::Files(path)),
             (None, None) => fail(
                 "data",
                 "where are the records?",
@@ -949,10 +949,10 @@ impl ExperimentSpec {
                     SOURCES.join(", ")
                 ),
             ),
-            (Some("adult"), None) => Ok(Origin::Adult),
-            (Some("heart"), None) => Ok(Origin::Heart { flamby: false }),
-            (Some("heart-flamby"), None) => Ok(Origin::Heart { flamby: true }),
-            (Some(source), None) if SOURCES.contains(&source) => Ok(Origin::Synthetic),
+            (Some("adult"), None) => Ok(DataOrigin::Adult),
+            (Some("heart"), None) => Ok(DataOrigin::Heart { flamby: false }),
+            (Some("heart-flamby"), None) => Ok(DataOrigin::Heart { flamby: true }),
+            (Some(source), None) if SOURCES.contains(&source) => Ok(DataOrigin::Synthetic),
             (Some(source), None) => {
                 let near = crate::data::nearest(source, SOURCES);
                 let known = || format!("there are {}; for a file use path", SOURCES.join(", "));

@@ -26,7 +26,7 @@ pub struct Unfinished {
     pub(super) seconds: f64,
     pub(super) trace: Vec<TraceRow>,
     /// The largest number a message could have.
-    pub(super) reach: Option<f64>,
+    pub(super) release_bound: Option<f64>,
     pub(super) network: LockstepState,
 }
 
@@ -56,11 +56,12 @@ impl Experiment {
         let round = unfinished.round();
         // A bound for more rounds is wider. It makes no difference where no message ever came near
         // it.
-        let wider = match (unfinished.reach, planned.reach) {
+        let wider = match (unfinished.release_bound, planned.release_bound) {
             (Some(old), Some(new)) => old <= new,
             (_, new) => new.is_none(),
         };
-        (unfinished.reach == planned.reach || (wider && !unfinished.network.clamped()))
+        (unfinished.release_bound == planned.release_bound
+            || (wider && !unfinished.network.clamped()))
             && round <= planned.timetable.exchanges()
             && self
                 .stamp_after(records, unfinished.place, round)

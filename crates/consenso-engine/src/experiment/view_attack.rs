@@ -10,7 +10,7 @@
 use super::check::Experiment;
 use super::planned::Planned;
 use crate::account::Correlated;
-use crate::audit::{Claimed, Options, Side, audit};
+use crate::audit::{AuditedClaim, Options, Side, audit};
 use crate::config_error::ConfigError;
 use crate::gate::{Pair, Pairs, RoundNoise, exact};
 use crate::graph::{Graph, Mixing};
@@ -67,7 +67,7 @@ const DRAWS: usize = 400_000;
 
 /// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to
 /// its smaller end.
-type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, ConfigError> + Sync + 'a;
+type NoiseDraws<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, ConfigError> + Sync + 'a;
 type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, ConfigError> + Sync + 'a;
 
 impl Experiment {
@@ -150,7 +150,7 @@ fn sent(
 
 fn attack(
     gossip: &Gossip<'_>,
-    own: &Source<'_>,
+    own: &NoiseDraws<'_>,
     shared: &Shared<'_>,
     delta: f64,
     trials: u32,
@@ -211,9 +211,12 @@ fn attack(
             };
             let confidence = 1.0 - WRONG / (n * n) as f64;
             let options = Options { trials, confidence, seed };
-            let found =
-                audit(|t| draw(t.side, t.index), Claimed::gaussian(together * mu, delta), options)
-                    .ok()?;
+            let found = audit(
+                |t| draw(t.side, t.index),
+                AuditedClaim::gaussian(together * mu, delta),
+                options,
+            )
+            .ok()?;
             let lower = found.mu_lower / together;
             Some((agent as u32, lower, mu, found.mu_lower > together * mu))
         };

@@ -51,7 +51,7 @@ pub struct Model {
     /// `consenso-model-1`.
     pub format: String,
     /// Which study trained it.
-    pub study: Origin,
+    pub study: ModelOrigin,
     /// What is predicted; `None` where agents have variables of their own instead of a common
     /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ pub struct Model {
 
 /// Where a model comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ModelOrigin {
     /// The experiment's name.
     pub name: String,
     /// SHA-256 of the experiment with every choice made, as in the run folder's `experiment.toml`.

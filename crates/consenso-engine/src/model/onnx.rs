@@ -8,7 +8,7 @@
 //! hand below, for a library would cost more than they do.
 
 use super::{Model, ModelError, margin_of};
-use crate::data::Piece;
+use crate::data::FeaturePart;
 use crate::problem::Loss;
 
 /// Element types of tensors.
@@ -154,7 +154,7 @@ impl Model {
         for (index, (column, piece)) in schema.features().zip(&pieces).enumerate() {
             let part = format!("part {index}");
             match piece {
-                Piece::Number { low, high, slope, offset: by } => {
+                FeaturePart::Number { low, high, slope, offset: by } => {
                     graph.inputs.push(value(&column.name, DOUBLE, 1));
                     let (least, most) = (format!("least {index}"), format!("most {index}"));
                     graph.doubles(&least, &[], &[*low]);
@@ -166,7 +166,7 @@ impl Model {
                     offset[at] = *by;
                     at += 1;
                 }
-                Piece::Words { words, rows } => {
+                FeaturePart::Words { words, rows } => {
                     graph.inputs.push(value(&column.name, STRING, 1));
                     let (hot, flat, shape) =
                         (format!("hot {index}"), format!("flat {index}"), format!("shape {index}"));

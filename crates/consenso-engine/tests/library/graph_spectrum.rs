@@ -2,11 +2,11 @@
 //! side.
 
 use consenso_engine::graph::spectrum::TOLERANCE;
-use consenso_engine::graph::{Estimate, Graph, Mixing};
+use consenso_engine::graph::{Eigenvalue, Graph, Mixing};
 use proptest::prelude::*;
 use std::f64::consts::PI;
 
-fn close(estimate: Estimate, exact: f64, tolerance: f64) {
+fn close(estimate: Eigenvalue, exact: f64, tolerance: f64) {
     let error = (estimate.value - exact).abs();
     assert!(error <= tolerance, "{estimate:?} is {error:e} from {exact}");
 }

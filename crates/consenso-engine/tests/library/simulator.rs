@@ -5,8 +5,8 @@ use crate::common;
 
 use common::Door;
 use consenso_engine::agent::{
-    AbsenceError, Agent, Checkpoint, Effect, JoinError, Message, Player, Refusal, RestoreError,
-    Timetable,
+    AbsenceError, AddNeighbourError, Agent, Checkpoint, Effect, Message, Player, Refusal,
+    RestoreError, Timetable,
 };
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::gate::{Batches, Noise, Round, StopReason};
@@ -14,13 +14,13 @@ use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
     Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, Compressor, ConsensusAdmm,
-    CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DpCsgp, DualVariablePerturbation, DynD2p,
-    ExactDiffusion, Extra, GradientDescent, GradientTracking, GtSvrg, KINDS, Lead, Led, MixRule,
-    Muffliato, NeighbourhoodDescent, Nids, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
-    ProxSkip, PushDiging, PushSum, Schedule,
+    CoordinateDescent, CoordinateOrder, Decor, Dgd, Diffusion, Dlm, DpCsgp,
+    DualVariablePerturbation, DynD2p, ExactDiffusion, Extra, GradientDescent, GradientTracking,
+    GtSvrg, KINDS, Lead, Led, MixRule, Muffliato, NeighbourhoodDescent, Nids, OutputAdmm, Pdop,
+    PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Schedule,
 };
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
+use consenso_engine::simulate::{Delays, Faults, Lockstep, NetworkCut, Traffic, over_messages};
 use std::sync::Arc;
 
 /// Records of an agent, where the number is told to its gate.
@@ -208,8 +208,8 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(DualVariablePerturbation { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(OutputAdmm { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(Pdop { step: step() }),
-        Arc::new(CoordinateDescent::new(0.9, Order::Shuffle, 1, 1)),
-        Arc::new(CoordinateDescent::new(0.9, Order::Random, 1, 2)),
+        Arc::new(CoordinateDescent::new(0.9, CoordinateOrder::Shuffle, 1, 1)),
+        Arc::new(CoordinateDescent::new(0.9, CoordinateOrder::Random, 1, 2)),
     ]
 }
 
@@ -222,7 +222,7 @@ fn timetables() -> [Timetable; 3] {
 }
 
 fn faults() -> [(&'static str, Faults); 5] {
-    let cut = |from, until, split| Cut { from, until, split };
+    let cut = |from, until, split| NetworkCut { from, until, split };
     let delay = (1.0, 50.0);
     [
         ("none", Faults::default()),
@@ -455,7 +455,7 @@ fn threads_do_not_change_a_bit() {
 #[test]
 fn a_partition_for_ever_is_an_error_not_a_hang() {
     let setting = Setting::new(Arc::clone(&protocols()[0]), 4, 3, 2, timetables()[0].clone());
-    let cut = Cut { from: 0.0, until: f64::INFINITY, split: 2 };
+    let cut = NetworkCut { from: 0.0, until: f64::INFINITY, split: 2 };
     let faults = Faults { retry_after: 1.0, partitions: vec![cut], ..Faults::default() };
     let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
     let error =
@@ -858,6 +858,6 @@ fn an_edge_is_refused_where_the_claim_would_not_stand() {
             assert!(agent.join(neighbour, weight, from).is_err(), "{neighbour} {weight} {from}");
         }
         agent.join(2, 0.1, 2).unwrap();
-        assert_eq!(agent.join(2, 0.1, 2), Err(JoinError::Known { from: 2, agent: 0 }));
+        assert_eq!(agent.join(2, 0.1, 2), Err(AddNeighbourError::Known { from: 2, agent: 0 }));
     }
 }

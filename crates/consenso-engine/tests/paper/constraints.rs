@@ -39,7 +39,9 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
     let mut parameters = Parameters::new();
     if matches!(kind, "dgd" | "gd" | "gd-star") {
         let step =
-            Schedule::Shape(consenso_engine::protocol::schedule::Shape::InverseSqrt { first: 2.0 });
+            Schedule::Shape(consenso_engine::protocol::schedule::ScheduleShape::InverseSqrt {
+                first: 2.0,
+            });
         parameters.insert("step".into(), serde_json::to_value(step).expect("a table"));
     }
     let mut protocol = from_table(kind, parameters).expect("known").expect("valid");

@@ -6,11 +6,12 @@ use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::central_optimum;
 use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso_engine::protocol::{
-    Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, Common, Compressor, ConsensusAdmm,
-    CoordinateDescent, Decor, Dgd, Diffusion, Dlm, DpCsgp, DualVariablePerturbation, DynD2p,
-    ExactDiffusion, Extra, GradientDescent, GradientTracking, GtSvrg, Lead, Led, Memory, Muffliato,
-    NeighbourhoodDescent, Nids, Order, OutputAdmm, Partial, Pdop, PenaltyPerturbation, Protocol,
-    ProxSkip, PushDiging, PushSum, Response, Schedule, View, Weights,
+    Accelerated, Admm, Aggregation, AtcTracking, AugDgm, Choco, CommonSummary, Compressor,
+    ConsensusAdmm, CoordinateDescent, CoordinateOrder, Decor, Dgd, Diffusion, Dlm, DpCsgp,
+    DualVariablePerturbation, DynD2p, ExactDiffusion, Extra, GradientDescent, GradientTracking,
+    GtSvrg, Lead, Led, Memory, Muffliato, NeighbourhoodDescent, Nids, OutputAdmm, Partial, Pdop,
+    PenaltyPerturbation, Protocol, ProxSkip, PushDiging, PushSum, Response, Schedule, View,
+    Weights,
 };
 use serde_json::Value;
 
@@ -278,7 +279,7 @@ fn algorithm_2() {
         .find(|c| c["name"] == "gd-complete")
         .expect("it");
     let x = block(&case["inputs"]["x"]);
-    let common = Common::of(&x.chunks(4).collect::<Vec<_>>());
+    let common = CommonSummary::of(&x.chunks(4).collect::<Vec<_>>());
     assert_eq!(
         vector(&case["outputs"]["pair"]),
         [common.farthest.0 as f64, common.farthest.1 as f64]
@@ -335,7 +336,7 @@ fn coordinate_descent() {
     let new = |order, seed, block| CoordinateDescent::new(0.9, order, seed, block);
     // Four different coordinates, then one of another epoch: a permutation can do that, and six
     // draws as well.
-    for (kind, rounds) in [(Order::Shuffle, 5), (Order::Random, 6)] {
+    for (kind, rounds) in [(CoordinateOrder::Shuffle, 5), (CoordinateOrder::Random, 6)] {
         let begins = |seed: &u64| {
             let rcd = new(kind, *seed, 1);
             order[..rounds].iter().zip(1..).all(|(&l, k)| rcd.active(k, 4) == [l])
@@ -350,8 +351,8 @@ fn coordinate_descent() {
         }
     }
     let golden = case("rcd-block");
-    let pair = |seed: &u64| new(Order::Shuffle, *seed, 2).active(1, 4) == [0, 3];
-    let rcd = new(Order::Shuffle, (0..1000).find(pair).expect("a seed"), 2);
+    let pair = |seed: &u64| new(CoordinateOrder::Shuffle, *seed, 2).active(1, 4) == [0, 3];
+    let rcd = new(CoordinateOrder::Shuffle, (0..1000).find(pair).expect("a seed"), 2);
     let mut table = Table::new(&golden, &rcd);
     table.play(&rcd, &[0.0; 20], &block(&golden["inputs"]["noise"]));
     assert_close(&table.rows, &block(&golden["outputs"]["next_x"]), TOLERANCE, "rcd-block");

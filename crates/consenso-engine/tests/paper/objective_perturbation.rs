@@ -6,7 +6,7 @@ use consenso_engine::agent::{NeighbourView, Player, Timetable};
 use consenso_engine::data::{Records, RowBounds};
 use consenso_engine::gate::{DraftScratch, Noise, RoundNoise};
 use consenso_engine::privacy::NeighbourRelation;
-use consenso_engine::privacy::objective_perturbation::{Inside, Perturbation};
+use consenso_engine::privacy::objective_perturbation::{InnerNoise, Perturbation};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{DualVariablePerturbation, Protocol, Weights};
 use consenso_engine::random::Seed;
@@ -104,7 +104,7 @@ fn the_cost_covers_the_density_ratio_and_is_not_loose() {
     let gradient = OBJECTIVE.sensitivity(&bounds, 3, NeighbourRelation::ReplaceOne);
     for scale in [0.05, 0.5, 5.0] {
         let cost = Perturbation {
-            inside: Inside::Laplace,
+            inside: InnerNoise::Laplace,
             scale,
             shift: gradient.l1 / D,
             volume: OBJECTIVE.volume_sensitivity(&bounds, 3, D),

@@ -5,7 +5,7 @@ use crate::common;
 
 use common::Door;
 use consenso_engine::agent::Timetable;
-use consenso_engine::audit::{Claimed, Options, Side, Trial, Verdict, audit};
+use consenso_engine::audit::{AuditedClaim, Options, Side, Trial, Verdict, audit};
 use consenso_engine::data::{Records, RowBounds, Synthetic, SyntheticTask};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso_engine::gate::Noise;
@@ -16,8 +16,8 @@ use consenso_engine::problem::{
     Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace,
 };
 use consenso_engine::protocol::{
-    Common, Configured, CoordinateDescent, Memory, Order, Partial, Protocol, PublicFacts, View,
-    Weights,
+    CommonSummary, Configured, CoordinateDescent, CoordinateOrder, Memory, Partial, Protocol,
+    PublicFacts, View, Weights,
 };
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::Lockstep;
@@ -53,7 +53,9 @@ fn distance(x: &[f64], y: &[f64]) -> f64 {
 #[test]
 fn without_noise_the_mean_model_reaches_the_optimum_alone_and_together() {
     let (dim, mu) = (6, 0.1);
-    for (order, block) in [(Order::Shuffle, 1), (Order::Random, 1), (Order::Shuffle, 4)] {
+    for (order, block) in
+        [(CoordinateOrder::Shuffle, 1), (CoordinateOrder::Random, 1), (CoordinateOrder::Shuffle, 4)]
+    {
         for agents in [1, 5] {
             let all = locals(agents, dim, mu);
             let optimum = central_optimum(&all, &Constraint::None, None).x;
@@ -66,7 +68,7 @@ fn without_noise_the_mean_model_reaches_the_optimum_alone_and_together() {
             let rounds = 400 * dim as u32;
             let mut run = network(&all, graph, rcd, rounds, Door::Open);
             (0..rounds).for_each(|_| run.advance());
-            let mean = Common::of(&run.rows().chunks(dim).collect::<Vec<_>>()).mean;
+            let mean = CommonSummary::of(&run.rows().chunks(dim).collect::<Vec<_>>()).mean;
             let off = distance(&mean, &optimum);
             assert!(off < 1e-9, "{order:?}, block {block}, {agents} agents: {off:e}");
         }
@@ -77,7 +79,7 @@ fn without_noise_the_mean_model_reaches_the_optimum_alone_and_together() {
     let optimum = central_optimum(&all, &Constraint::None, None).x;
     let off = |step: f64| {
         let rounds = (1200.0 / step) as u32 * dim as u32;
-        let rcd = CoordinateDescent::new(step, Order::Shuffle, 2, 1);
+        let rcd = CoordinateDescent::new(step, CoordinateOrder::Shuffle, 2, 1);
         let mut run = network(&all, Graph::ring(6).expect("a ring"), rcd, rounds, Door::Open);
         (0..rounds).for_each(|_| run.advance());
         run.rows().chunks(dim).map(|x| distance(x, &optimum)).fold(0.0, f64::max)
@@ -92,7 +94,11 @@ fn only_the_coordinates_of_a_round_change() {
     let all = locals(4, dim, 0.1);
     let noisy = |_: u32| Noise::Gaussian { sigma: 0.3 };
     for door in [Door::Noisy { noise: noisy, budget: None }, Door::Open] {
-        for (order, block) in [(Order::Shuffle, 1), (Order::Shuffle, 3), (Order::Random, 2)] {
+        for (order, block) in [
+            (CoordinateOrder::Shuffle, 1),
+            (CoordinateOrder::Shuffle, 3),
+            (CoordinateOrder::Random, 2),
+        ] {
             let rcd = CoordinateDescent::new(0.7, order, 6, block);
             let turns: Vec<Vec<u32>> = (1..=rounds).map(|k| rcd.active(k, dim)).collect();
             let mut run = network(&all, Graph::path(4).expect("a path"), rcd, rounds, door);
@@ -141,7 +147,7 @@ fn sparse_rows_give_the_same_step() {
         let sides = [dense, sparse].map(|records| LocalObjective::new(objective, records));
         let weights = Weights { own: 0.5, neighbours: &[0.2, 0.3] };
         for (round, block) in [(0, 1), (5, 1), (9, 4), (2, dim)] {
-            let rcd = CoordinateDescent::new(0.8, Order::Random, 3, block);
+            let rcd = CoordinateDescent::new(0.8, CoordinateOrder::Random, 3, block);
             let view = View::new(&rows, dim, 1, &[0, 2], 1, weights, round);
             let [dense, sparse] = sides.each_ref().map(|local| {
                 let mut step = vec![f64::NAN; block];
@@ -263,7 +269,8 @@ fn no_random_pair_and_no_transcript_beats_the_charge() {
         for trial in 0..40u64 {
             let features = 5;
             let dim = objective.dim(features);
-            let order = if trial % 2 == 0 { Order::Shuffle } else { Order::Random };
+            let order =
+                if trial % 2 == 0 { CoordinateOrder::Shuffle } else { CoordinateOrder::Random };
             let mut rcd = CoordinateDescent::new(0.8, order, trial, 1 + (trial % 3) as usize);
             let rows = [(); 2].map(|()| {
                 let filled = rng.random_range(1..=features);
@@ -288,7 +295,7 @@ fn an_adversary_comes_close_to_the_charge() {
     let z: Vec<f64> = vec![(1.0 - 1e-12) / (features as f64).sqrt(); features];
     let minus: Vec<f64> = z.iter().map(|z| -z).collect();
     let objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
-    for order in [Order::Shuffle, Order::Random] {
+    for order in [CoordinateOrder::Shuffle, CoordinateOrder::Random] {
         let mut rcd = CoordinateDescent::new(0.8, order, 3, 1);
         // zᵀx = −60 makes the first record's slope −1; of (−z, −1) it is +1·(−1)·(−1): the same
         // side, so the two differ by 2z in the mean.
@@ -306,14 +313,14 @@ fn an_adversary_comes_close_to_the_charge() {
             |_| far.clone(),
         );
         // A quarter, shared among more charges where the busiest coordinate is ahead of the others.
-        let least = if order == Order::Shuffle { 0.249 } else { 0.12 };
+        let least = if order == CoordinateOrder::Shuffle { 0.249 } else { 0.12 };
         assert!(half > least && half <= 0.25 + 1e-9, "{half}");
         // A ridge residual can be clipped at both ends at once: labels far to either side.
         let ridge = Objective { loss: Loss::Ridge { clip: 0.01 }, regularization: 0.1 };
         let mut rcd = CoordinateDescent::new(0.8, order, 3, 1);
         let ends = [(z.clone(), 0.9), (z.clone(), -0.9)];
         let whole = spent_of_charged(ridge, &ends, &mut rcd, 60, |_| vec![0.0; features]);
-        let least = if order == Order::Shuffle { 0.999 } else { 0.5 };
+        let least = if order == CoordinateOrder::Shuffle { 0.999 } else { 0.5 };
         assert!(whole > least && whole <= 1.0, "{order:?}: {whole}");
     }
 }
@@ -336,7 +343,7 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
     // One record: B^c = 2·0.01, and μ = √3·η·B^c/σ.
     let mu = f64::from(epochs).sqrt() * 2.0 * 0.02 / sigma;
     let play = |trial: &Trial| {
-        let rcd = || CoordinateDescent::new(2.0, Order::Shuffle, 8, 1);
+        let rcd = || CoordinateDescent::new(2.0, CoordinateOrder::Shuffle, 8, 1);
         let side = usize::from(trial.side == Side::Second);
         let protocol: Arc<dyn Protocol> = Arc::new(rcd());
         let timetable = Timetable { rounds, tail_from: rounds, gossip: 0 };
@@ -373,13 +380,17 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
     };
     let options = Options { trials: 6_000, confidence: 1.0 - 1e-6, seed: 5 };
     let found =
-        audit(|trial| play(trial), Claimed::gaussian(mu * (1.0 + 1e-9), 1e-6), options).unwrap();
+        audit(|trial| play(trial), AuditedClaim::gaussian(mu * (1.0 + 1e-9), 1e-6), options)
+            .unwrap();
     assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
     assert!(found.mu_lower > 0.8 * mu, "{found:?}");
     // Charging a round by itself, as if each were the only one, would be found out.
-    let alone =
-        audit(|trial| play(trial), Claimed::gaussian(mu / f64::from(epochs).sqrt(), 1e-6), options)
-            .unwrap();
+    let alone = audit(
+        |trial| play(trial),
+        AuditedClaim::gaussian(mu / f64::from(epochs).sqrt(), 1e-6),
+        options,
+    )
+    .unwrap();
     assert_eq!(alone.verdict, Verdict::Violated, "{alone:?}");
 }
 
@@ -414,7 +425,9 @@ fn epsilon_agrees_with_the_golden_formula() {
         serde_json::from_str(include_str!("../golden/rcd.json")).unwrap();
     let case = &golden[0];
     let of = |c: u32| case["epsilon_by_uses"][c.to_string()].as_f64().expect("a golden value");
-    for (order, kind) in [("shuffle", Order::Shuffle), ("random", Order::Random)] {
+    for (order, kind) in
+        [("shuffle", CoordinateOrder::Shuffle), ("random", CoordinateOrder::Random)]
+    {
         for (rounds, block) in [(1, 1), (6, 1), (7, 1), (24, 1), (9, 4), (30, 2)] {
             let rcd = CoordinateDescent::new(0.8, kind, 5, block);
             let mut uses = [0u32; 6];
@@ -512,7 +525,7 @@ fn a_softmax_pays_for_its_classes() {
         assert!((ratio * ratio - classes as f64 / 2.0).abs() < 1e-12);
     }
     let bounds = RowBounds::declared(2.0, 1.0, 1.0);
-    let rcd = CoordinateDescent::new(0.5, Order::Shuffle, 0, 1);
+    let rcd = CoordinateDescent::new(0.5, CoordinateOrder::Shuffle, 0, 1);
     let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
     let of = |o: &Objective| rcd.step_sensitivity(1, 0, &unit, &facts(30, 1, o, &bounds)).l2;
     assert!((of(&objective(8)) - 1.0).abs() < 1e-12 && (of(&glm) - 0.5).abs() < 1e-12);

@@ -14,13 +14,13 @@ use consenso_engine::problem::{
     Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace,
 };
 use consenso_engine::protocol::{
-    Admm, Aggregation, Assessed, CoordinateDescent, GradientDescent, Order, Parameters, Protocol,
-    PublicFacts, Schedule, from_table, parse,
+    Admm, Aggregation, Assessed, CoordinateDescent, CoordinateOrder, GradientDescent, Parameters,
+    Protocol, PublicFacts, Schedule, from_table, parse,
 };
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::Lockstep;
 use consenso_engine::theory::descent::Envelope;
-use consenso_engine::theory::{Certainty, CertifiedBound, Ground};
+use consenso_engine::theory::{Certainty, CertifiedBound, TheoremInputs};
 use nalgebra::DMatrix;
 use rand::RngExt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 struct Network {
     locals: Vec<LocalObjective>,
     graph: Arc<Graph>,
-    ground: Ground,
+    inputs: TheoremInputs,
     seed: Seed,
     dim: usize,
 }
@@ -74,7 +74,7 @@ impl Network {
             private: false,
             budget: None,
         };
-        let ground = Ground {
+        let inputs = TheoremInputs {
             facts,
             connectivity: spectrum.connectivity_lower_bound,
             gradient: Sensitivity { l1: bounds.l1(), l2: bounds.l2(), linf: bounds.linf() },
@@ -82,7 +82,7 @@ impl Network {
             constraint: Constraint::None,
             noise: Vec::new(),
         };
-        Self { locals, graph: Arc::new(graph), ground, seed, dim }
+        Self { locals, graph: Arc::new(graph), inputs, seed, dim }
     }
 
     fn run(&self, protocol: &Arc<dyn Protocol>, rounds: u32, door: Door, seed: &Seed) -> Lockstep {
@@ -156,9 +156,9 @@ fn graph(index: u64, agents: usize) -> Graph {
 }
 
 fn certified(network: &Network, admm: &Admm) -> Admm {
-    let table = admm.assess(&network.ground).nearest_certified.expect("m > 0");
+    let table = admm.assess(&network.inputs).nearest_certified.expect("m > 0");
     let found: Admm = parse(table).expect("parameters");
-    let again = found.assess(&network.ground);
+    let again = found.assess(&network.inputs);
     assert_eq!(again.standing, Certainty::Certified, "{}", again.inequality);
     found
 }
@@ -178,14 +178,14 @@ fn theorems_3_1_and_3_2_hold_round_by_round_on_random_problems() {
         let network = Network::new(graph(index, 3 + (index % 6) as usize), loss, 5, 3, mu, index);
         let weights = [[0.0, 1.0], [0.3, 0.9]][rng.random_range(0..2usize)];
         let start = Admm {
-            penalty: Some(network.ground.facts.smoothness * rng.random_range(1.6..10.0)),
+            penalty: Some(network.inputs.facts.smoothness * rng.random_range(1.6..10.0)),
             dual_step: Some(rng.random_range(0.01..1.0)),
             exact,
             weights: Some(weights),
             ..Admm::default()
         };
         let admm = certified(&network, &start);
-        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.ground).bound else {
+        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.inputs).bound else {
             panic!("a bound")
         };
         let (penalty, dual_step) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));
@@ -217,10 +217,10 @@ fn theorem_3_3_bounds_the_mean_over_noise() {
     for index in [0u64, 1, 2] {
         let mut network = Network::new(graph(index, 5), Loss::Logistic, 5, 3, 0.5, index);
         let rounds = 200;
-        network.ground.noise = vec![0.01; rounds as usize];
+        network.inputs.noise = vec![0.01; rounds as usize];
         let start = Admm { penalty: Some(2.0), dual_step: Some(0.5), ..Admm::default() };
         let admm = certified(&network, &start);
-        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.ground).bound else {
+        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.inputs).bound else {
             panic!("a bound")
         };
         let (penalty, dual_step) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));
@@ -253,7 +253,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let agents = rng.random_range(3..20usize);
         let network =
             Network::new(graph(index, agents), loss, if worst { 1 } else { 8 }, 3, mu, index);
-        let facts = &network.ground.facts;
+        let facts = &network.inputs.facts;
         let exact = index % 10 == 7;
         let penalty = facts.smoothness * 10f64.powf(rng.random_range(0.05..1.2));
         let mean = rng.random_range(0.1..0.6);
@@ -276,7 +276,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
             (room > 0.0).then_some(one)
         };
         let Some(stable) = admm(rng.random_range(0.5..0.99)) else { continue };
-        let said = stable.assess(&network.ground);
+        let said = stable.assess(&network.inputs);
         assert_ne!(said.standing, Certainty::Unstable, "{}", said.inequality);
         let rounds = if exact { 400 } else { 3_000 };
         let optimum = network.optimum();
@@ -292,7 +292,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let end = error(stable.clone(), rounds);
         assert!(end < 0.5 * start, "draw {index}: {end} from {start}, said {}", said.inequality);
         if let Some(beyond) = admm(2.5) {
-            assert_eq!(beyond.assess(&network.ground).standing, Certainty::Unstable);
+            assert_eq!(beyond.assess(&network.inputs).standing, Certainty::Unstable);
             let end = error(beyond, 300);
             diverged_beyond += usize::from(end > start || end.is_nan());
         }
@@ -305,22 +305,22 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
 fn appendix_e_is_stable_but_not_certified() {
     let network = Network::new(graph(0, 10), Loss::Logistic, 100, 14, 1.0, 1);
     let appendix = Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() };
-    let said = appendix.assess(&network.ground);
+    let said = appendix.assess(&network.inputs);
     assert_eq!(said.standing, Certainty::PredictedStable);
     assert!(said.not_certified.expect("a reason").contains("no α"));
     let nearest: Admm = parse(said.nearest_certified.expect("one exists")).expect("parameters");
     assert_eq!(nearest.penalty, Some(10.0), "the penalty can stay");
     // docs/paper.md, section 5: certificates need ρ⁰ below about 2m/(N²σ²).
-    let facts = &network.ground.facts;
+    let facts = &network.inputs.facts;
     let [low, high] = nearest.weights.expect("narrowed");
     let rho = 0.5 * (low + high) * 10.0 / facts.degrees.1 as f64;
     assert!(rho < 2.0 / (100.0 * facts.degrees.0 as f64), "{rho}");
     for big in [Graph::complete(100), Graph::star(100)] {
         let network = Network::new(big.expect("a graph"), Loss::Logistic, 5, 3, 1.0, 1);
-        assert_eq!(appendix.assess(&network.ground).standing, Certainty::Unstable);
+        assert_eq!(appendix.assess(&network.inputs).standing, Certainty::Unstable);
     }
     // Without strong convexity, or with a constraint set, there is no certificate at all.
-    let mut flat = network.ground.clone();
+    let mut flat = network.inputs.clone();
     flat.facts.strong_convexity = 0.0;
     assert!(appendix.assess(&flat).nearest_certified.is_none());
     flat.facts.strong_convexity = 1.0;
@@ -334,21 +334,21 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let mut network =
             Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 8, 0.1, 3);
         let rounds = 80;
-        network.ground.facts.rounds = rounds;
+        network.inputs.facts.rounds = rounds;
         let door = if sigma > 0.0 {
-            network.ground.noise = vec![0.05; rounds as usize];
+            network.inputs.noise = vec![0.05; rounds as usize];
             Door::Noisy { noise: |_| Noise::Gaussian { sigma: 0.05 }, budget: None }
         } else {
             Door::Open
         };
-        let step = Schedule::Constant(1.0 / network.ground.facts.smoothness);
+        let step = Schedule::Constant(1.0 / network.inputs.facts.smoothness);
         let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };
-        let said = gd.assess(&network.ground);
+        let said = gd.assess(&network.inputs);
         assert_eq!(said.standing, Certainty::Certified);
         assert!(said.rule.starts_with("Theorem 4.1"), "{}", said.rule);
         let Some(CertifiedBound::Value(envelope)) = said.bound else { panic!("a bound") };
-        let eta = 1.0 / network.ground.facts.smoothness;
-        let all = Envelope::theorem_4(&network.ground, eta);
+        let eta = 1.0 / network.inputs.facts.smoothness;
+        let all = Envelope::theorem_4(&network.inputs, eta);
         assert_eq!(
             (all.len(), &all[0].1),
             (3, &envelope),
@@ -388,7 +388,7 @@ impl Network {
             let mut run = self.run(protocol, rounds, door, &Seed::from(repetition));
             for gap in &mut mean {
                 let rows: Vec<&[f64]> = run.rows().chunks(self.dim).collect();
-                let centre = consenso_engine::protocol::Common::of(&rows).mean;
+                let centre = consenso_engine::protocol::CommonSummary::of(&rows).mean;
                 *gap += (mean_value(&self.locals, &centre) - best) / repetitions as f64;
                 run.advance();
             }
@@ -411,19 +411,19 @@ fn theorem_4_2_bounds_a_loss_that_is_not_generalised_linear() {
         data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
     network.dim = classes * features;
     let bounds = synthetic.bounds();
-    let ground = &mut network.ground;
-    (ground.facts.dim, ground.facts.rounds, ground.outputs) = (classes * features, rounds, classes);
-    ground.facts.smoothness = objective.smoothness(&bounds);
-    ground.gradient =
+    let inputs = &mut network.inputs;
+    (inputs.facts.dim, inputs.facts.rounds, inputs.outputs) = (classes * features, rounds, classes);
+    inputs.facts.smoothness = objective.smoothness(&bounds);
+    inputs.gradient =
         Sensitivity { l1: 2.0 * bounds.l1(), l2: 2f64.sqrt() * bounds.l2(), linf: bounds.linf() };
-    ground.noise = vec![0.2; rounds as usize];
-    let step = Schedule::Constant(1.0 / ground.facts.smoothness);
+    inputs.noise = vec![0.2; rounds as usize];
+    let step = Schedule::Constant(1.0 / inputs.facts.smoothness);
     let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };
-    let eta = 1.0 / network.ground.facts.smoothness;
-    assert!(Envelope::theorem_4_1(&network.ground, eta).is_none());
+    let eta = 1.0 / network.inputs.facts.smoothness;
+    assert!(Envelope::theorem_4_1(&network.inputs, eta).is_none());
     let door = Door::Noisy { noise: |_| Noise::Gaussian { sigma: 0.2 }, budget: None };
     let measured = network.mean_gaps(&(Arc::new(gd) as Arc<dyn Protocol>), rounds, door, 40);
-    let all = Envelope::theorem_4(&network.ground, eta);
+    let all = Envelope::theorem_4(&network.inputs, eta);
     assert_eq!(all.len(), 2);
     for (theorem, envelope) in all {
         stays_under(&measured, &envelope.curve(measured[0], rounds), theorem);
@@ -451,11 +451,11 @@ fn theorem_4_2_has_the_growth_of_a_largest_coordinate() {
 /// logarithm; with one, all grow with d.
 #[test]
 fn theorem_4_grows_with_the_dimension_as_it_says() {
-    let mut ground =
-        Network::new(Graph::complete(4).expect("a graph"), Loss::Logistic, 5, 3, 0.1, 5).ground;
-    ground.noise = vec![0.01; 10];
-    let added = |ground: &Ground, d: usize, theorem: usize| {
-        let mut at = ground.clone();
+    let mut inputs =
+        Network::new(Graph::complete(4).expect("a graph"), Loss::Logistic, 5, 3, 0.1, 5).inputs;
+    inputs.noise = vec![0.01; 10];
+    let added = |inputs: &TheoremInputs, d: usize, theorem: usize| {
+        let mut at = inputs.clone();
         at.facts.dim = d;
         [
             Envelope::theorem_4_1(&at, 1.0).expect("a GLM"),
@@ -464,17 +464,18 @@ fn theorem_4_grows_with_the_dimension_as_it_says() {
         ][theorem]
             .added[0]
     };
-    let growth =
-        |ground: &Ground, theorem| added(ground, 100_000, theorem) / added(ground, 10, theorem);
+    let growth = |inputs: &TheoremInputs, theorem| {
+        added(inputs, 100_000, theorem) / added(inputs, 10, theorem)
+    };
     assert!(
-        (0..3).all(|theorem| growth(&ground, theorem) > 5.0),
+        (0..3).all(|theorem| growth(&inputs, theorem) > 5.0),
         "the regulariser feels every coordinate"
     );
-    ground.facts.strong_convexity = 0.0;
-    assert_eq!(growth(&ground, 0), 1.0);
-    assert_eq!(growth(&ground, 2), 1.0);
+    inputs.facts.strong_convexity = 0.0;
+    assert_eq!(growth(&inputs, 0), 1.0);
+    assert_eq!(growth(&inputs, 2), 1.0);
     let log = (2e5f64.ln() / 20f64.ln()).sqrt();
-    assert!((growth(&ground, 1) / log - 1.0).abs() < 1e-12);
+    assert!((growth(&inputs, 1) / log - 1.0).abs() < 1e-12);
 }
 
 /// Appendix K, alone and together, over orders and noise.
@@ -487,13 +488,13 @@ fn coordinate_descent_stays_under_its_certificate() {
         {
             let mut network = Network::new(graph.clone(), Loss::Logistic, 10, 6, 0.1, 3);
             let rounds = 240;
-            network.ground.facts.rounds = rounds;
-            network.ground.noise = deviation.map_or(Vec::new(), |s| vec![s; rounds as usize]);
-            let eta = 1.0 / network.ground.facts.coordinate_smoothness;
+            network.inputs.facts.rounds = rounds;
+            network.inputs.noise = deviation.map_or(Vec::new(), |s| vec![s; rounds as usize]);
+            let eta = 1.0 / network.inputs.facts.coordinate_smoothness;
             let mut mean = vec![0.0; rounds as usize + 1];
             for seed in 0..repetitions {
-                let rcd = CoordinateDescent::new(eta, Order::Random, seed, 1);
-                let said = rcd.assess(&network.ground);
+                let rcd = CoordinateDescent::new(eta, CoordinateOrder::Random, seed, 1);
+                let said = rcd.assess(&network.inputs);
                 assert_eq!(said.standing, Certainty::Certified, "{said:?}");
                 network.seed = Seed::from(seed);
                 let gaps =
@@ -502,17 +503,19 @@ fn coordinate_descent_stays_under_its_certificate() {
                     .zip(&gaps)
                     .for_each(|(mean, gap)| *mean += gap / repetitions as f64);
             }
-            let curve = Envelope::coordinate_descent(&network.ground, eta).curve(mean[0], rounds);
+            let curve = Envelope::coordinate_descent(&network.inputs, eta).curve(mean[0], rounds);
             stays_under(&mean, &curve, "coordinate descent");
             assert!(curve[240] < mean[0], "a bound that says something: {}", curve[240]);
         }
     }
     let network = Network::new(Graph::complete(5).expect("a graph"), Loss::Logistic, 10, 6, 0.1, 3);
-    let eta = 1.0 / network.ground.facts.coordinate_smoothness;
-    let shuffled = CoordinateDescent::new(eta, Order::Shuffle, 0, 1).assess(&network.ground);
+    let eta = 1.0 / network.inputs.facts.coordinate_smoothness;
+    let shuffled =
+        CoordinateDescent::new(eta, CoordinateOrder::Shuffle, 0, 1).assess(&network.inputs);
     assert_eq!(shuffled.standing, Certainty::PredictedStable);
     assert_eq!(shuffled.nearest_certified.expect("one")["order"].as_str(), Some("random"));
-    let far = CoordinateDescent::new(2.5 * eta, Order::Random, 0, 1).assess(&network.ground);
+    let far =
+        CoordinateDescent::new(2.5 * eta, CoordinateOrder::Random, 0, 1).assess(&network.inputs);
     assert_eq!(far.standing, Certainty::Open);
 }
 
@@ -521,11 +524,11 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     let mut network =
         Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 4, 0.0, 4);
     let rounds = 100u32;
-    network.ground.facts.rounds = rounds;
+    network.inputs.facts.rounds = rounds;
     let mut parameters = Parameters::new();
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
-    let said = gd.parts().assessed.expect("it is assessed").assess(&network.ground);
+    let said = gd.parts().assessed.expect("it is assessed").assess(&network.inputs);
     assert_eq!((said.standing, said.rule.as_str()), (Certainty::Certified, "Theorem 3.4"));
     let target = central_optimum(&network.locals, &Constraint::L2Ball { radius: 3.0 }, None);
     let mut run = network.run(&Arc::from(gd), rounds, Door::Open, &network.seed);
@@ -543,20 +546,20 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
         rounds,
         1.0,
         start,
-        network.ground.gradient.l2,
+        network.inputs.gradient.l2,
         0.0,
     );
     let gap = mean_value(&network.locals, &average) - target.value;
     assert!(gap <= bound, "{gap} above {bound}");
     // A regulariser makes gradients unbounded, so the theorem needs a bounded set.
-    network.ground.facts.strong_convexity = 0.1;
+    network.inputs.facts.strong_convexity = 0.1;
     let mut parameters = Parameters::new();
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
     let gd = gd.parts().assessed.expect("it is assessed");
-    assert_eq!(gd.assess(&network.ground).standing, Certainty::Open);
-    network.ground.constraint = Constraint::L2Ball { radius: 3.0 };
-    assert_eq!(gd.assess(&network.ground).standing, Certainty::Certified);
+    assert_eq!(gd.assess(&network.inputs).standing, Certainty::Open);
+    network.inputs.constraint = Constraint::L2Ball { radius: 3.0 };
+    assert_eq!(gd.assess(&network.inputs).standing, Certainty::Certified);
 }
 
 #[test]

@@ -6,7 +6,8 @@
 use consenso_engine::account::testing;
 use consenso_engine::agent::Timetable;
 use consenso_engine::audit::{
-    AgentAttack, AttackedAgent, Audit, Claimed, Options, ReleaseAttack, Side, Trial, Verdict, audit,
+    AgentAttack, AttackedAgent, Audit, AuditedClaim, Options, ReleaseAttack, Side, Trial, Verdict,
+    audit,
 };
 use consenso_engine::data::RowBounds;
 use consenso_engine::gate::{Grid, Noise, RoundNoise, exact};
@@ -30,7 +31,7 @@ fn gaussian(sigma: f64) -> RoundNoise {
     RoundNoise::new(Noise::Gaussian { sigma }).unwrap()
 }
 
-fn scalar(noise: RoundNoise, shift: f64, width: f64, claimed: Claimed, trials: u32) -> Audit {
+fn scalar(noise: RoundNoise, shift: f64, width: f64, claimed: AuditedClaim, trials: u32) -> Audit {
     let attack = ReleaseAttack { noise, shift, width };
     audit(|trial| attack.play(trial), claimed, options(trials)).unwrap()
 }
@@ -40,7 +41,7 @@ fn scalar(noise: RoundNoise, shift: f64, width: f64, claimed: Claimed, trials: u
 
 #[test]
 fn honest_laplace_is_consistent_and_the_bound_is_not_vacuous() {
-    let found = scalar(laplace(1.0), 1.0, 0.0, Claimed::pure(1.0), 100_000);
+    let found = scalar(laplace(1.0), 1.0, 0.0, AuditedClaim::pure(1.0), 100_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.epsilon_lower >= 0.9 && found.epsilon_lower <= 1.0, "{found:?}");
     assert_eq!(found.event.counted, 75_000);
@@ -48,7 +49,7 @@ fn honest_laplace_is_consistent_and_the_bound_is_not_vacuous() {
 
 #[test]
 fn honest_gaussian_is_consistent_and_its_mu_is_seen() {
-    let found = scalar(gaussian(2.0), 2.0, 0.0, Claimed::gaussian(1.0, 1e-5), 100_000);
+    let found = scalar(gaussian(2.0), 2.0, 0.0, AuditedClaim::gaussian(1.0, 1e-5), 100_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.mu_lower >= 0.93 && found.mu_lower <= 1.0, "{found:?}");
     // ε at 1e-5 is 4.4; no event that common shows it, but three fifths are seen with no assumption
@@ -62,13 +63,13 @@ fn honest_gaussian_is_consistent_and_its_mu_is_seen() {
 
 #[test]
 fn an_interval_hides_part_of_the_shift_and_never_costs_more() {
-    let plain = scalar(laplace(1.0), 1.0, 0.0, Claimed::pure(1.0), 40_000);
-    let wide = scalar(laplace(1.0), 1.0, 4.0, Claimed::pure(1.0), 40_000);
+    let plain = scalar(laplace(1.0), 1.0, 0.0, AuditedClaim::pure(1.0), 40_000);
+    let wide = scalar(laplace(1.0), 1.0, 4.0, AuditedClaim::pure(1.0), 40_000);
     assert_eq!(wide.verdict, Verdict::Consistent);
     // In its tails the mixture is Laplace again: the worst case stays, only it is rarer.
     assert!(wide.epsilon_lower > 0.5, "{wide:?}");
     assert!(wide.mu_lower < 0.75 * plain.mu_lower, "{wide:?} against {plain:?}");
-    let gaussian = scalar(gaussian(1.0), 1.0, 4.0, Claimed::gaussian(1.0, 1e-5), 40_000);
+    let gaussian = scalar(gaussian(1.0), 1.0, 4.0, AuditedClaim::gaussian(1.0, 1e-5), 40_000);
     assert_eq!(gaussian.verdict, Verdict::Consistent);
     assert!(gaussian.mu_lower < 0.75, "{gaussian:?}");
 }
@@ -82,7 +83,7 @@ fn lower_bounds_hold_as_often_as_they_say() {
     let exceeded = (0..200)
         .filter(|&seed| {
             let options = Options { trials: 400, confidence: 0.5, seed };
-            audit(|trial| attack.play(trial), Claimed::pure(1.0), options).unwrap().verdict
+            audit(|trial| attack.play(trial), AuditedClaim::pure(1.0), options).unwrap().verdict
                 == Verdict::Violated
         })
         .count();
@@ -91,11 +92,11 @@ fn lower_bounds_hold_as_often_as_they_say() {
 
 #[test]
 fn an_audit_is_a_function_of_its_seed() {
-    let run = || scalar(laplace(1.0), 1.0, 0.5, Claimed::pure(1.0), 2_000);
+    let run = || scalar(laplace(1.0), 1.0, 0.5, AuditedClaim::pure(1.0), 2_000);
     assert_eq!(run(), run());
     let other = {
         let attack = ReleaseAttack { noise: laplace(1.0), shift: 1.0, width: 0.5 };
-        audit(|t| attack.play(t), Claimed::pure(1.0), Options { seed: 8, ..options(2_000) })
+        audit(|t| attack.play(t), AuditedClaim::pure(1.0), Options { seed: 8, ..options(2_000) })
             .unwrap()
     };
     assert_ne!(run(), other);
@@ -104,22 +105,22 @@ fn an_audit_is_a_function_of_its_seed() {
 #[test]
 fn bad_requests_are_refused_by_name() {
     let refuse = |claimed, options| audit(|_| 0.0, claimed, options).unwrap_err().to_string();
-    let fine = Claimed::pure(1.0);
+    let fine = AuditedClaim::pure(1.0);
     assert!(refuse(fine, options(39)).starts_with("trials"));
     for confidence in [0.0, 1.0, f64::NAN] {
         assert!(refuse(fine, Options { confidence, ..options(100) }).starts_with("confidence"));
     }
     for delta in [-0.1, 1.0, f64::NAN] {
-        assert!(refuse(Claimed::approximate(1.0, delta), options(100)).starts_with("delta"));
+        assert!(refuse(AuditedClaim::approximate(1.0, delta), options(100)).starts_with("delta"));
     }
-    assert!(refuse(Claimed::pure(f64::NAN), options(100)).starts_with("epsilon"));
-    assert!(refuse(Claimed { mu: Some(-1.0), ..fine }, options(100)).starts_with("mu"));
+    assert!(refuse(AuditedClaim::pure(f64::NAN), options(100)).starts_with("epsilon"));
+    assert!(refuse(AuditedClaim { mu: Some(-1.0), ..fine }, options(100)).starts_with("mu"));
 }
 
 #[test]
 fn a_statistic_without_information_gives_zero_even_if_it_is_not_a_number() {
     for constant in [0.0, f64::NAN, f64::INFINITY] {
-        let found = audit(|_| constant, Claimed::pure(0.0), options(1_000)).unwrap();
+        let found = audit(|_| constant, AuditedClaim::pure(0.0), options(1_000)).unwrap();
         assert_eq!(
             (found.epsilon_lower, found.mu_lower, found.verdict),
             (0.0, 0.0, Verdict::Consistent)
@@ -224,12 +225,12 @@ impl Case {
         )
     }
 
-    fn laplace(&self, cost: f64, claimed: Claimed, trials: u32) -> Audit {
+    fn laplace(&self, cost: f64, claimed: AuditedClaim, trials: u32) -> Audit {
         let attack = self.attack(false, cost);
         audit(|trial| attack.play(trial), claimed, options(trials)).unwrap()
     }
 
-    fn gaussian(&self, cost: f64, claimed: Claimed, trials: u32) -> Audit {
+    fn gaussian(&self, cost: f64, claimed: AuditedClaim, trials: u32) -> Audit {
         let attack = self.attack(true, cost);
         audit(|trial| attack.play(trial), claimed, options(trials)).unwrap()
     }
@@ -237,7 +238,7 @@ impl Case {
 
 #[test]
 fn an_honest_agent_spends_what_it_claims_and_the_adversary_gets_nearly_all_of_it() {
-    let found = Case::default().laplace(1.0, Claimed::pure(1.0), 20_000);
+    let found = Case::default().laplace(1.0, AuditedClaim::pure(1.0), 20_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.epsilon_lower > 0.8, "{found:?}");
 }
@@ -254,8 +255,11 @@ fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
         Loss::Softmax { classes: 3 },
     ];
     for loss in losses {
-        let found =
-            Case { loss, ..Case::default() }.gaussian(1.0, Claimed::gaussian(1.0, 1e-5), 20_000);
+        let found = Case { loss, ..Case::default() }.gaussian(
+            1.0,
+            AuditedClaim::gaussian(1.0, 1e-5),
+            20_000,
+        );
         assert_eq!(found.verdict, Verdict::Consistent, "{loss:?}");
         assert!(found.mu_lower > 0.85, "{loss:?}: {found:?}");
     }
@@ -274,7 +278,7 @@ fn rounds_compose_to_the_claim_under_every_protocol() {
     for protocol in protocols {
         let case = Case { protocol, rounds: 16, ..Case::default() };
         // μ² = 16·(1/4)².
-        let found = case.gaussian(0.25, Claimed::gaussian(1.0, 1e-5), 8_000);
+        let found = case.gaussian(0.25, AuditedClaim::gaussian(1.0, 1e-5), 8_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{:?}", case.protocol);
         assert!(found.mu_lower > 0.75, "{:?}: {found:?}", case.protocol);
     }
@@ -283,7 +287,7 @@ fn rounds_compose_to_the_claim_under_every_protocol() {
 #[test]
 fn a_ledger_that_allows_a_quarter_of_the_rounds_halves_mu() {
     let case = Case { rounds: 16, allowed: 4, ..Case::default() };
-    let found = case.gaussian(0.25, Claimed::gaussian(0.5, 1e-5), 8_000);
+    let found = case.gaussian(0.25, AuditedClaim::gaussian(0.5, 1e-5), 8_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.mu_lower > 0.3, "{found:?}");
 }
@@ -291,7 +295,7 @@ fn a_ledger_that_allows_a_quarter_of_the_rounds_halves_mu() {
 #[test]
 fn a_record_that_contributes_zero_tells_half_as_much_as_another_one() {
     let case = Case { neighbours: NeighbourRelation::ZeroOut, ..Case::default() };
-    let found = case.laplace(1.0, Claimed::pure(1.0), 20_000);
+    let found = case.laplace(1.0, AuditedClaim::pure(1.0), 20_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.epsilon_lower > 0.8, "calibrated for itself it is as tight: {found:?}");
 }
@@ -301,10 +305,10 @@ fn a_record_that_contributes_zero_tells_half_as_much_as_another_one() {
 #[test]
 fn the_papers_convention_is_caught_when_a_record_is_replaced() {
     let case = Case { neighbours: NeighbourRelation::Paper, ..Case::default() };
-    let found = case.laplace(1.0, Claimed::pure(1.0), 20_000);
+    let found = case.laplace(1.0, AuditedClaim::pure(1.0), 20_000);
     assert_eq!(found.verdict, Verdict::Violated);
     assert!(found.epsilon_lower > 1.7 && found.epsilon_lower <= 2.0, "{found:?}");
-    let many = Case { rounds: 16, ..case }.gaussian(0.25, Claimed::gaussian(1.0, 1e-5), 8_000);
+    let many = Case { rounds: 16, ..case }.gaussian(0.25, AuditedClaim::gaussian(1.0, 1e-5), 8_000);
     assert_eq!(many.verdict, Verdict::Violated);
     assert!(many.mu_lower > 1.6 && many.mu_lower <= 2.0, "{many:?}");
 }
@@ -314,13 +318,13 @@ fn the_papers_convention_is_caught_when_a_record_is_replaced() {
 
 #[test]
 fn broken_1_noise_of_half_the_scale_is_caught() {
-    let found = scalar(laplace(0.5), 1.0, 0.0, Claimed::pure(1.0), 10_000);
+    let found = scalar(laplace(0.5), 1.0, 0.0, AuditedClaim::pure(1.0), 10_000);
     assert_eq!(found.verdict, Verdict::Violated);
     assert!(found.epsilon_lower > 1.5, "{found:?}");
     let half = Case { noise: 0.5, ..Case::default() };
-    assert_eq!(half.laplace(1.0, Claimed::pure(1.0), 10_000).verdict, Verdict::Violated);
+    assert_eq!(half.laplace(1.0, AuditedClaim::pure(1.0), 10_000).verdict, Verdict::Violated);
     let composed = Case { noise: 0.5, rounds: 16, ..Case::default() };
-    let found = composed.gaussian(0.25, Claimed::gaussian(1.0, 1e-6), 4_000);
+    let found = composed.gaussian(0.25, AuditedClaim::gaussian(1.0, 1e-6), 4_000);
     assert_eq!(found.verdict, Verdict::Violated, "{found:?}");
 }
 
@@ -328,9 +332,9 @@ fn broken_1_noise_of_half_the_scale_is_caught() {
 #[test]
 fn broken_1_a_fifth_too_little_noise_is_caught_under_a_small_budget() {
     let mu = consenso_engine::privacy::gdp::mu_for(1.0, 1e-6).unwrap();
-    let honest = scalar(gaussian(1.0 / mu), 1.0, 0.0, Claimed::gaussian(mu, 1e-6), 400_000);
+    let honest = scalar(gaussian(1.0 / mu), 1.0, 0.0, AuditedClaim::gaussian(mu, 1e-6), 400_000);
     assert_eq!(honest.verdict, Verdict::Consistent);
-    let found = scalar(gaussian(0.8 / mu), 1.0, 0.0, Claimed::gaussian(mu, 1e-6), 400_000);
+    let found = scalar(gaussian(0.8 / mu), 1.0, 0.0, AuditedClaim::gaussian(mu, 1e-6), 400_000);
     assert_eq!(found.verdict, Verdict::Violated, "{found:?}");
 }
 
@@ -346,13 +350,13 @@ fn broken_2_a_round_released_twice_with_fresh_noise_for_one_charge_is_caught() {
         };
         attack.play_through(trial.side, gate(0)) + attack.play_through(trial.side, gate(1))
     };
-    let found = audit(twice, Claimed::pure(1.0), options(20_000)).unwrap();
+    let found = audit(twice, AuditedClaim::pure(1.0), options(20_000)).unwrap();
     assert_eq!(found.verdict, Verdict::Violated);
     assert!(found.epsilon_lower > 1.3 && found.epsilon_lower <= 2.0, "{found:?}");
     // Sending the same release twice is not a second release.
     let same = |trial: &Trial| 2.0 * attack.play(trial);
     assert_eq!(
-        audit(same, Claimed::pure(1.0), options(20_000)).unwrap().verdict,
+        audit(same, AuditedClaim::pure(1.0), options(20_000)).unwrap().verdict,
         Verdict::Consistent
     );
 }
@@ -372,9 +376,9 @@ fn broken_3_one_coordinate_without_noise_is_caught() {
         }
         sent.map(|s| (s + 0.25).abs() - (s - 0.25).abs()).iter().sum::<f64>()
     };
-    let honest = audit(|t| play(t, false), Claimed::pure(1.0), options(10_000)).unwrap();
+    let honest = audit(|t| play(t, false), AuditedClaim::pure(1.0), options(10_000)).unwrap();
     assert_eq!(honest.verdict, Verdict::Consistent);
-    let leaking = audit(|t| play(t, true), Claimed::pure(1.0), options(10_000)).unwrap();
+    let leaking = audit(|t| play(t, true), AuditedClaim::pure(1.0), options(10_000)).unwrap();
     assert_eq!(leaking.verdict, Verdict::Violated);
     assert!(leaking.epsilon_lower > 4.0, "only the number of trials bounds it: {leaking:?}");
 }
@@ -383,7 +387,7 @@ fn broken_3_one_coordinate_without_noise_is_caught() {
 fn broken_4_records_of_twice_the_declared_norm_are_caught() {
     let double = RowBounds::declared(2.0, 2.0, 2.0);
     let case = Case { real: double, ..Case::default() };
-    let found = case.laplace(1.0, Claimed::pure(1.0), 10_000);
+    let found = case.laplace(1.0, AuditedClaim::pure(1.0), 10_000);
     assert_eq!(found.verdict, Verdict::Violated);
     assert!(found.epsilon_lower > 1.5 && found.epsilon_lower <= 2.0, "{found:?}");
 }

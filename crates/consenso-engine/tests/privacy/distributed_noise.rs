@@ -3,7 +3,7 @@
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
-use consenso_engine::audit::{Claimed, Options, Side, Verdict, audit};
+use consenso_engine::audit::{AuditedClaim, Options, Side, Verdict, audit};
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
@@ -264,7 +264,7 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
         }
     };
     let options = Options { trials: 10_000, confidence: 1.0 - 1e-6, seed: 3 };
-    let claimed = Claimed::gaussian(1.0 + 1e-6, 1e-5);
+    let claimed = AuditedClaim::gaussian(1.0 + 1e-6, 1e-5);
     let found = audit(attack(2), claimed, options).unwrap();
     assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
     assert!(found.mu_lower > 0.75, "{found:?}");
@@ -735,7 +735,7 @@ mod correlated {
             (0..5).map(|j| w[j] * seen[j]).sum()
         };
         let options = Options { trials: 12_000, confidence: 1.0 - 1e-6, seed: 3 };
-        audit(play, Claimed::gaussian(mu, 1e-5), options).unwrap().verdict
+        audit(play, AuditedClaim::gaussian(mu, 1e-5), options).unwrap().verdict
     }
 
     #[test]
@@ -768,7 +768,8 @@ mod correlated {
                 one - two + if trial.side == Side::Second { shift } else { 0.0 }
             }
         };
-        let claim = Claimed::gaussian(shift * worst(&graph, 0, r).resistance.sqrt() / SIGMA, 1e-5);
+        let claim =
+            AuditedClaim::gaussian(shift * worst(&graph, 0, r).resistance.sqrt() / SIGMA, 1e-5);
         let options = Options { trials: 12_000, confidence: 1.0 - 1e-6, seed: 5 };
         assert_eq!(audit(play(true), claim, options).unwrap().verdict, Verdict::Consistent);
         assert_eq!(audit(play(false), claim, options).unwrap().verdict, Verdict::Violated);

@@ -356,7 +356,7 @@ fn a_label_that_cannot_be_is_refused_and_changes_nothing() {
         let mut agent = MaskedAgent::masked(0, code(5), Arc::clone(graph), most, player).unwrap();
         while agent.poll().unwrap().is_some() {}
         let before = agent.checkpoint();
-        let label = consenso_engine::gate::Label::new(Round(1), dropped.clone());
+        let label = consenso_engine::gate::MaskLabel::new(Round(1), dropped.clone());
         let words: Arc<[u64]> = vec![1, 2, 3].into();
         let since = vec![Round(1); dropped.len()];
         let message = MaskedMessage::received(1, label, since, 1, None, vec![(1, words)]);
@@ -376,7 +376,7 @@ fn a_forged_mean_is_refused_or_ends_the_run_without_a_model() {
         let player = players(&graph, 1, 0.01, &Seed::from(1)).swap_remove(i);
         MaskedAgent::masked(i as u32, code(4), Arc::clone(&graph), 1, player).unwrap()
     };
-    let label = |round| consenso_engine::gate::Label::new(Round(round), [3]);
+    let label = |round| consenso_engine::gate::MaskLabel::new(Round(round), [3]);
     let said = |from: u32, round, mean: f64| {
         let words: Arc<[u64]> = vec![1, 2, 3].into();
         let before = Some(vec![mean; 3].into());
@@ -673,7 +673,7 @@ fn hidden_by(lie: impl Fn() -> MaskedMessage) -> Option<f64> {
 #[test]
 fn one_colluder_cannot_strip_the_others_of_their_noise() {
     let words: Arc<[u64]> = vec![0; 3].into();
-    let label = |round| consenso_engine::gate::Label::new(Round(round), []);
+    let label = |round| consenso_engine::gate::MaskLabel::new(Round(round), []);
     let said = |round, before: Option<f64>| {
         let before = before.map(|x| vec![x; 3].into());
         let vectors = vec![(COLLUDER as u32, Arc::clone(&words))];

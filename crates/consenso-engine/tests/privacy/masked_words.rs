@@ -2,7 +2,7 @@
 //! an honest agent's next vector (`docs/what-a-neighbour-can-do.md`).
 
 use crate::masked::{code, players};
-use consenso_engine::gate::{Label, Round};
+use consenso_engine::gate::{MaskLabel, Round};
 use consenso_engine::graph::Graph;
 use consenso_engine::random::Seed;
 use consenso_engine::sharing::{
@@ -35,7 +35,7 @@ fn a_wrong_word_about_since_when_somebody_is_gone_changes_a_report_only() {
     let told = |since: u32| {
         let mut agent = agents(&graph, 1).swap_remove(0);
         next_message(&mut agent).expect("a first vector");
-        let label = Label::new(Round(2), [4]);
+        let label = MaskLabel::new(Round(2), [4]);
         let vectors = vec![(1, vec![7; 3].into())];
         let lie = MaskedMessage::received(1, label, vec![Round(since)], 1, None, vectors);
         agent.handle(&lie).expect("one may drop out");

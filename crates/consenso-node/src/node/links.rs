@@ -8,7 +8,7 @@ use crate::error::NodeError;
 use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::identity::Identity;
 use crate::link::LinkEvent;
-use crate::release_signature::{ReleaseSignature, ReleaseSigner, SignError, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseSigner, ReleaseStatement, SignError};
 use crate::store::Entry;
 use bytes::Bytes;
 use serde_json::json;
@@ -314,8 +314,13 @@ impl Node {
         }
         let study = self.shared.folder.study;
         for (round, signature, bytes) in held.of(peer) {
-            let said =
-                Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+            let said = ReleaseStatement {
+                study,
+                from: peer,
+                to: None,
+                round,
+                blake3: release_hash(&bytes),
+            };
             if !self.watch.knows(peer, round) && said.is_signed_by(&key, &signature) {
                 self.watch.received(peer, round, Received { blake3: said.blake3, signature });
             }
@@ -346,7 +351,8 @@ impl Node {
         }
         let (round, signature, bytes) = self.held.as_ref()?.of(peer).pop()?;
         let (study, key) = (self.shared.folder.study, self.shared.key_of(peer)?);
-        let said = Statement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
+        let said =
+            ReleaseStatement { study, from: peer, to: None, round, blake3: release_hash(&bytes) };
         said.is_signed_by(&key, &signature).then_some((round, said.blake3, signature))
     }
 
@@ -533,7 +539,7 @@ impl Node {
         }
         let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
-        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let said = ReleaseStatement { study: self.shared.folder.study, from, to, round, blake3 };
         let signature = self.release_signer.sign(&said.bytes())?;
         // A signer that works now and then is asked again soon; only one that never does, ever
         // less often.

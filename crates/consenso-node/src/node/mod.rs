@@ -20,7 +20,7 @@ mod tests;
 use self::agreed::Agreed;
 pub(crate) use self::start::Prepared;
 pub use crate::admission::{about_to_fix, opening, renew_witness};
-use crate::audit_log::Echo;
+use crate::audit_log::StderrEcho;
 use crate::driven::{Driven, Wanted};
 use crate::edges::{self, Edges};
 use crate::equivocation::{Received, Watch};
@@ -30,9 +30,9 @@ use crate::frame::{Digest, Frame, Hex, release_hash, sha256};
 use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::release_cache::ReleaseCache;
-use crate::release_signature::{ReleaseSignature, ReleaseSigner, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseSigner, ReleaseStatement};
 use crate::spending::{self, ChargeRow, Spending};
-use crate::store::{Entry, Mixed, Store};
+use crate::store::{Entry, MixedRounds, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::Tcp;
 use bytes::Bytes;
@@ -75,7 +75,7 @@ pub struct Options {
     /// Set to have it end after the round, as the operating system's signals do.
     pub stop: Arc<std::sync::atomic::AtomicBool>,
     /// What it tells on stderr of its audit log.
-    pub echo: Echo,
+    pub echo: StderrEcho,
     /// What the operator says about records that have changed since studies were charged to them.
     pub edited: Edited,
     /// Who a site of a test is.
@@ -473,7 +473,7 @@ impl Node {
         let charge = spending::row(charge);
         self.spending.add(&charge);
         let began = std::time::Instant::now();
-        let mixed = Mixed { ages: self.agent.ages(), oldest: self.agent.staleness() };
+        let mixed = MixedRounds { ages: self.agent.ages(), oldest: self.agent.staleness() };
         let blake3 = self.store.release(
             self.study,
             round,
@@ -522,7 +522,7 @@ impl Node {
                         fields["signature"] = Hex(&signature.bytes).to_string().into();
                         let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
                         let study = self.shared.folder.study;
-                        let said = Statement { study, from: peer, to, round, blake3 };
+                        let said = ReleaseStatement { study, from: peer, to, round, blake3 };
                         let key = self.shared.key_of(peer);
                         if !key.is_some_and(|key| said.is_signed_by(&key, &signature)) {
                             self.accused.push((

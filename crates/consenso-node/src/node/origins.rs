@@ -6,7 +6,7 @@ use crate::driven::origin_of;
 use crate::error::NodeError;
 use crate::folder::Peer;
 use crate::frame::{Frame, Hex, Origin, SignedReceipt, blake3, sha256};
-use crate::release_signature::{ReleaseSignature, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Node {
 
     fn is_signed(&self, (round, from): (u32, u32), origin: &Origin) -> bool {
         let (study, blake3) = (self.shared.folder.study, blake3(&origin.frame));
-        let said = Statement { study, from, to: None, round, blake3 };
+        let said = ReleaseStatement { study, from, to: None, round, blake3 };
         said.is_signed_by(&origin.key, &origin.signature)
     }
 
@@ -126,7 +126,7 @@ impl Node {
             let known = self.agent.vouched(of)?;
             let here = receipt(of, known);
             let (from, round, blake3) = (told.about, exchange, told.blake3);
-            let said = Statement { study, from, to: None, round, blake3 };
+            let said = ReleaseStatement { study, from, to: None, round, blake3 };
             let proved = here.blake3 != blake3 && said.is_signed_by(&known.key, &told.signature);
             proved.then(|| TwoVectors { of, here, there: told.clone() })
         })

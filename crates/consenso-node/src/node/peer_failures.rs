@@ -7,7 +7,7 @@ use crate::error::NodeError;
 use crate::folder::Away;
 use crate::frame::{Digest, Frame, Hex, SignedReceipt, sha256};
 use crate::identity::Identity;
-use crate::release_signature::{ReleaseSignature, Statement};
+use crate::release_signature::{ReleaseSignature, ReleaseStatement};
 use crate::store::Entry;
 use bytes::Bytes;
 use consenso_engine::agent::AbsenceError;
@@ -202,7 +202,7 @@ impl Node {
             }
         }
         let (from, to) = (self.shared.folder.me as u32, self.agent.is_addressed().then_some(peer));
-        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let said = ReleaseStatement { study: self.shared.folder.study, from, to, round, blake3 };
         let own = Identity::read(&self.shared.folder.path)
             .and_then(|identity| crate::identity::public_key(identity.certificate()));
         let before = keys_before(&self.agreed.held, &self.shared.folder.site.name);
@@ -268,7 +268,8 @@ impl Node {
         self.write_log();
         let (study, shared) = (self.shared.folder.study, Arc::clone(&self.shared));
         let signed = |told: &SignedReceipt| {
-            let said = Statement { study, from: told.about, to: None, round, blake3: told.blake3 };
+            let said =
+                ReleaseStatement { study, from: told.about, to: None, round, blake3: told.blake3 };
             shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.signature))
         };
         let verdicts = self.watch.judge(peer, round, all, signed);

@@ -189,7 +189,7 @@ impl Prepared {
             agreed,
         } = self;
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let running = link::Around {
+        let running = link::StudyContext {
             neighbours: changes::in_order(&agent),
             graph,
             dim: agent.longest(&plan),

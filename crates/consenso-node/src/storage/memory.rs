@@ -1,6 +1,6 @@
 //! A storage in memory, for tests: it outlives a node that is killed, not the process.
 
-use super::{Commit, Line, Saved, See, Storage, StorageError};
+use super::{Commit, Line, RowVisitor, Saved, Storage, StorageError};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -202,14 +202,14 @@ impl Storage for Memory {
         Ok(())
     }
 
-    fn lines(&self, after: i64, see: See<'_>) -> Result<(), StorageError> {
+    fn lines(&self, after: i64, see: RowVisitor<'_>) -> Result<(), StorageError> {
         let lines: Vec<Line> =
             self.tables().lines.range(after + 1..).map(|line| line.1.clone()).collect();
         let _ = lines.into_iter().try_for_each(see);
         Ok(())
     }
 
-    fn lines_back(&self, see: See<'_>) -> Result<(), StorageError> {
+    fn lines_back(&self, see: RowVisitor<'_>) -> Result<(), StorageError> {
         let _ = self.tables().lines.values().rev().cloned().try_for_each(see);
         Ok(())
     }

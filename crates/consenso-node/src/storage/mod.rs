@@ -71,7 +71,7 @@ pub(crate) struct Commit<'a> {
 }
 
 /// What a storage shows rows to, one at a time, until it breaks.
-pub(crate) type See<'a> = &'a mut dyn FnMut(Line) -> ControlFlow<()>;
+pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(Line) -> ControlFlow<()>;
 
 /// A place for a site's durable state.
 pub(crate) trait Storage: std::fmt::Debug + Send {
@@ -83,10 +83,10 @@ pub(crate) trait Storage: std::fmt::Debug + Send {
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StorageError>;
 
     /// Shows the rows after one, in order.
-    fn lines(&self, after: i64, see: See<'_>) -> Result<(), StorageError>;
+    fn lines(&self, after: i64, see: RowVisitor<'_>) -> Result<(), StorageError>;
 
     /// Shows the rows from the last one backwards.
-    fn lines_back(&self, see: See<'_>) -> Result<(), StorageError>;
+    fn lines_back(&self, see: RowVisitor<'_>) -> Result<(), StorageError>;
 
     /// Messages of a study, oldest first: (round, bytes).
     fn outbox(&self, study: i64) -> Result<Vec<(u32, Vec<u8>)>, StorageError>;

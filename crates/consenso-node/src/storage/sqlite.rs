@@ -1,7 +1,7 @@
 //! One SQLite file in a site's folder. `synchronous = FULL`: when a commit has returned, it is on
 //! disk.
 
-use super::{Commit, Line, See, Storage, StorageError};
+use super::{Commit, Line, RowVisitor, Storage, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -96,7 +96,7 @@ impl Storage for Sqlite {
         write(&mut self.db, commit).map_err(|e| self.fail(e))
     }
 
-    fn lines(&self, after: i64, see: See<'_>) -> Result<(), StorageError> {
+    fn lines(&self, after: i64, see: RowVisitor<'_>) -> Result<(), StorageError> {
         let select =
             "SELECT number, study, body, hash FROM ledger WHERE number > ?1 ORDER BY number";
         let mut statement = self.db.prepare_cached(select).map_err(|e| self.fail(e))?;
@@ -112,7 +112,7 @@ impl Storage for Sqlite {
         Ok(())
     }
 
-    fn lines_back(&self, see: See<'_>) -> Result<(), StorageError> {
+    fn lines_back(&self, see: RowVisitor<'_>) -> Result<(), StorageError> {
         let select = "SELECT number, study, body, hash FROM ledger ORDER BY number DESC";
         let mut statement = self.db.prepare_cached(select).map_err(|e| self.fail(e))?;
         for found in statement.query_map([], line).map_err(|e| self.fail(e))? {
@@ -276,7 +276,7 @@ mod tests {
     use crate::frame::Digest;
     use crate::spending::ChargeRow;
     use crate::store::tests::{Place, filled, long, opening, site};
-    use crate::store::{Mixed, Store};
+    use crate::store::{MixedRounds, Store};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -296,7 +296,7 @@ mod tests {
                             round,
                             &[7; 40],
                             ChargeRow::new(),
-                            Mixed::default(),
+                            MixedRounds::default(),
                             checkpoint.clone(),
                         )
                         .unwrap();
@@ -337,7 +337,14 @@ mod tests {
         let mut store = place.open().unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
         store
-            .release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), site().agent.checkpoint())
+            .release(
+                1,
+                4,
+                &[4; 40],
+                ChargeRow::new(),
+                MixedRounds::default(),
+                site().agent.checkpoint(),
+            )
             .unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(3, vec![3; 40]), (4, vec![4; 40])]);
     }
@@ -366,7 +373,7 @@ mod tests {
                 4,
                 &vec![7; 100_000],
                 ChargeRow::new(),
-                Mixed::default(),
+                MixedRounds::default(),
                 checkpoint.clone(),
             )
             .unwrap_err();
@@ -391,7 +398,14 @@ mod tests {
         // Four pages a round: the log is folded into the database twice.
         for round in 4..700u32 {
             store
-                .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .release(
+                    1,
+                    round,
+                    &[7; 40],
+                    ChargeRow::new(),
+                    MixedRounds::default(),
+                    checkpoint.clone(),
+                )
                 .unwrap();
         }
         assert!(std::fs::metadata(place.0.join(FILE)).unwrap().len() > 100_000, "it was folded");

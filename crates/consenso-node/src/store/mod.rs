@@ -41,7 +41,7 @@ pub struct OpenStudy {
 
 /// What a study is, before it begins.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct StudyStart {
     /// The site's name.
     pub site: String,
     /// What is run.
@@ -87,14 +87,14 @@ pub struct Store {
 
 /// What a release was made from, where vectors of neighbours may be some rounds old.
 #[derive(Clone, Debug, Default)]
-pub struct Mixed {
+pub struct MixedRounds {
     /// How old they were, by neighbour.
     pub ages: Vec<u32>,
     /// How old they may be: as many releases more are kept for neighbours.
     pub oldest: u32,
 }
 
-impl Mixed {
+impl MixedRounds {
     /// Where the release of a round is kept: in the place of one that nobody needs any more.
     fn slot(&self, study: i64, round: u32) -> i64 {
         match self.oldest {
@@ -355,7 +355,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file
     /// says.
-    pub fn begin(&mut self, opening: &Opening) -> Result<OpenStudy, StoreError> {
+    pub fn begin(&mut self, opening: &StudyStart) -> Result<OpenStudy, StoreError> {
         self.begin_after(opening, |_, _| Ok(None))
     }
 
@@ -364,7 +364,7 @@ impl Store {
     /// that name.
     pub(crate) fn begin_after<E: From<StoreError>>(
         &mut self,
-        opening: &Opening,
+        opening: &StudyStart,
         reserve: impl FnOnce(Option<String>, Option<Limit>) -> Result<Option<String>, E>,
     ) -> Result<OpenStudy, E> {
         let rows = self.headings()?;
@@ -439,7 +439,7 @@ impl Store {
         round: u32,
         bytes: &[u8],
         charge: ChargeRow,
-        mixed: Mixed,
+        mixed: MixedRounds,
         checkpoint: Checkpoint,
     ) -> Result<Digest, StoreError> {
         let digest = release_hash(bytes);
@@ -479,7 +479,7 @@ impl Store {
         let entries: Vec<(i64, Entry)> =
             rows.chain(restored.into_iter().map(|entry| (study, entry))).collect();
         let kept = known.iter().map(|(round, bytes)| {
-            let slot = Mixed::default().slot(study, *round);
+            let slot = MixedRounds::default().slot(study, *round);
             Outgoing { slot, study, round: *round, bytes }
         });
         self.append(&entries, kept.collect(), Some((study, checkpoint)))?;

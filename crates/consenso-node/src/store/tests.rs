@@ -129,10 +129,10 @@ pub(crate) fn site() -> consenso_engine::experiment::Site {
     Experiment::check(inputs).unwrap().site(0).unwrap()
 }
 
-pub(crate) fn opening(study: u8, epsilon: Option<f64>, budget: Option<(f64, f64)>) -> Opening {
+pub(crate) fn opening(study: u8, epsilon: Option<f64>, budget: Option<(f64, f64)>) -> StudyStart {
     let claim = site().plan.claim.unwrap();
     let claim = epsilon.map(|epsilon| Claim { epsilon, delta: 1e-6, ..claim });
-    Opening {
+    StudyStart {
         site: "a".into(),
         experiment: [study; 32],
         graph: [1; 32],
@@ -153,7 +153,7 @@ pub(crate) fn filled(mut store: Store) -> Store {
     let study = store.begin(&opening(1, Some(1.0), None)).unwrap();
     let checkpoint = site().agent.checkpoint();
     for round in 1..=3u32 {
-        let (bytes, mixed) = ([round as u8; 40], Mixed::default());
+        let (bytes, mixed) = ([round as u8; 40], MixedRounds::default());
         store
             .release(study.number, round, &bytes, ChargeRow::new(), mixed, checkpoint.clone())
             .unwrap();
@@ -335,11 +335,11 @@ fn a_study_goes_on_only_as_what_was_reserved_for_it() {
     for place in Ground::all() {
         let mut store = place.open().unwrap();
         store.begin(&opening(1, Some(0.5), Some((9.0, 0.1)))).unwrap();
-        let seeded = Opening { seeded: true, ..opening(1, Some(0.5), None) };
+        let seeded = StudyStart { seeded: true, ..opening(1, Some(0.5), None) };
         for (now, reason) in [
             (opening(1, Some(0.6), None), "costs more than was reserved"),
             (
-                Opening { unprotected: true, ..opening(1, None, None) },
+                StudyStart { unprotected: true, ..opening(1, None, None) },
                 "costs more than was reserved",
             ),
             (seeded, "noise that everybody knows"),
@@ -357,7 +357,7 @@ fn a_study_goes_on_only_as_what_was_reserved_for_it() {
 fn records_used_without_protection_cannot_be_protected_later() {
     for place in Ground::all() {
         let mut store = place.open().unwrap();
-        let open = |study| Opening { unprotected: true, ..opening(study, None, None) };
+        let open = |study| StudyStart { unprotected: true, ..opening(study, None, None) };
         store.begin(&open(1)).unwrap();
         store.begin(&open(2)).unwrap();
         // Without the site's own word a study that claims nothing does not even go on.
@@ -376,7 +376,7 @@ fn a_study_without_a_claim_cannot_switch_off_a_sites_budget() {
         let mut store = place.open().unwrap();
         let budget = Some((1.0, 1e-5));
         for open in
-            [opening(1, None, budget), Opening { unprotected: true, ..opening(1, None, budget) }]
+            [opening(1, None, budget), StudyStart { unprotected: true, ..opening(1, None, budget) }]
         {
             let refused = store.begin(&open).unwrap_err();
             assert!(refused.to_string().contains("this site has a budget"), "{refused}");
@@ -399,7 +399,7 @@ fn a_study_with_a_careless_claim_needs_the_operators_word() {
             [(99_206_891_854.0, 1e-6, 9), (10.1, 1e-6, 9), (1.0, 0.2, 9)]
         {
             let mut store = place.empty().open().unwrap();
-            let mut open = Opening { records, ..opening(1, Some(epsilon), None) };
+            let mut open = StudyStart { records, ..opening(1, Some(epsilon), None) };
             open.announced = Some((epsilon, delta));
             let refused = store.begin(&open).unwrap_err();
             assert!(
@@ -420,7 +420,7 @@ fn gaussian_studies_are_added_up_as_gaussian_ones() {
     for place in Ground::all() {
         let mut store = place.open().unwrap();
         let mu = gdp::mu_for(0.5, 1e-6).unwrap();
-        let open = |study, rule| Opening {
+        let open = |study, rule| StudyStart {
             cost: Some(StudyCost::gaussian(0.5, 1e-6, mu)),
             rule,
             ..opening(study, Some(0.5), Some((1.6, 1e-5)))
@@ -456,7 +456,7 @@ fn claims_that_cannot_be_added_are_not_mixed() {
             change(open.claim.as_mut().unwrap());
             open
         };
-        let seeded = Opening { seeded: true, ..opening(2, Some(0.1), None) };
+        let seeded = StudyStart { seeded: true, ..opening(2, Some(0.1), None) };
         for (open, reason) in [
             (
                 other(&|c| c.neighbours = NeighbourRelation::ZeroOut),
@@ -476,7 +476,9 @@ fn claims_that_cannot_be_added_are_not_mixed() {
             assert!(refused.to_string().contains(reason), "{refused}");
         }
         let mut store = place.empty().open().unwrap();
-        store.begin(&Opening { seeded: true, ..opening(1, Some(0.1), Some((1.0, 1e-5))) }).unwrap();
+        store
+            .begin(&StudyStart { seeded: true, ..opening(1, Some(0.1), Some((1.0, 1e-5))) })
+            .unwrap();
         let refused = store.begin(&opening(2, Some(0.1), None)).unwrap_err();
         assert!(refused.to_string().contains("holds seeded studies"), "{refused}");
     }
@@ -492,7 +494,7 @@ fn a_ledger_behind_its_witness_does_not_start() {
         store.witnessed_by(Some(&witness)).unwrap();
         let before = place.copy();
         store
-            .release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+            .release(1, 4, &[4; 40], ChargeRow::new(), MixedRounds::default(), checkpoint.clone())
             .unwrap();
         let after = place.copy();
         // The newest copy starts, and so does one whose last release the witness had no time to
@@ -506,7 +508,7 @@ fn a_ledger_behind_its_witness_does_not_start() {
         );
         let mut ahead = after.open().unwrap();
         ahead
-            .release(1, 5, &[5; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+            .release(1, 5, &[5; 40], ChargeRow::new(), MixedRounds::default(), checkpoint.clone())
             .unwrap();
         ahead.witnessed_by(Some(&witness)).unwrap();
         // Not without one once there was one, and not with another ledger's.
@@ -516,7 +518,14 @@ fn a_ledger_behind_its_witness_does_not_start() {
         let mut store = filled(other.open().unwrap());
         (4..9).for_each(|round| {
             store
-                .release(1, round, &[9; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .release(
+                    1,
+                    round,
+                    &[9; 40],
+                    ChargeRow::new(),
+                    MixedRounds::default(),
+                    checkpoint.clone(),
+                )
                 .unwrap();
         });
         let refused = store.witnessed_by(Some(&witness)).unwrap_err().to_string();
@@ -565,7 +574,7 @@ fn a_witness_counts_the_rounds_of_each_study() {
             store.witnessed_by(Some(&witness)).unwrap();
             assert_eq!((seen().study, seen().round), ([study; 32], 0));
             for round in 1..=rounds {
-                let (bytes, mixed) = ([round as u8; 40], Mixed::default());
+                let (bytes, mixed) = ([round as u8; 40], MixedRounds::default());
                 store
                     .release(
                         opened.number,
@@ -600,7 +609,7 @@ fn any_study_goes_on_where_it_stood() {
                     round,
                     &[10 * study + round as u8; 40],
                     ChargeRow::new(),
-                    Mixed::default(),
+                    MixedRounds::default(),
                     checkpoint.clone(),
                 )
                 .unwrap();

@@ -11,9 +11,9 @@ use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::central_optimum;
 use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
-    Admm, Aggregation, AtcTracking, Common, Configured, ConsensusAdmm, Dlm, ExactDiffusion, Extra,
-    GradientDescent, GradientTracking, Led, NeighbourhoodDescent, Nids, Protocol, PublicFacts,
-    Schedule,
+    Admm, Aggregation, AtcTracking, CommonSummary, Configured, ConsensusAdmm, Dlm, ExactDiffusion,
+    Extra, GradientDescent, GradientTracking, Led, NeighbourhoodDescent, Nids, Protocol,
+    PublicFacts, Schedule,
 };
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::Lockstep;
@@ -85,7 +85,7 @@ impl AppendixE {
         // Not f64::max, which would lose a NaN.
         let larger = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
         let worst = rows.clone().map(|row| error(row, &self.optimum)).fold(0.0, larger);
-        let mean = Common::of(&rows.collect::<Vec<_>>()).mean;
+        let mean = CommonSummary::of(&rows.collect::<Vec<_>>()).mean;
         (worst, error(&mean, &self.optimum))
     }
 
@@ -381,7 +381,7 @@ proptest! {
                 }
             }
         }
-        let common = Common::of(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let common = CommonSummary::of(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
         prop_assert_eq!(common.farthest, best.1);
         for (l, mean) in common.mean.iter().enumerate() {
             let plain = rows.iter().map(|r| r[l]).sum::<f64>() / rows.len() as f64;

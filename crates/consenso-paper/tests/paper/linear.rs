@@ -10,12 +10,12 @@ use consenso_engine::problem::coupled::coupled_optimum;
 use consenso_engine::problem::coupling::{Block, Coupling, CouplingError, Relation};
 use consenso_engine::problem::{Constraint, Costs, LocalObjective, Sensitivity};
 use consenso_engine::protocol::{
-    Aggregation, Assessed, Configured, LinearAdmm, Protocol, PublicFacts, Tossing, View, Weights,
+    Aggregation, Assessed, Configured, LinearAdmm, Protocol, PublicFacts, Randomized, View, Weights,
 };
 use consenso_engine::random::{Purpose, Seed, Stream};
 use consenso_engine::sharing::{FixedPoint, ShareEffect, SharingAgent};
 use consenso_engine::simulate::{Faults, Lockstep, over_messages};
-use consenso_engine::theory::{Certainty, Ground};
+use consenso_engine::theory::{Certainty, TheoremInputs};
 use consenso_study::ExperimentFile as _;
 use consenso_study::experiment::built_in;
 use nalgebra::{DMatrix, DVector};
@@ -107,8 +107,8 @@ impl CoupledProblem {
         admm
     }
 
-    fn ground(&self) -> Ground {
-        Ground {
+    fn inputs(&self) -> TheoremInputs {
+        TheoremInputs {
             facts: self.facts,
             connectivity: f64::NAN,
             gradient: Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 },
@@ -182,7 +182,7 @@ fn exact_and_first_order_reach_the_optimum_to_1e_8_on_20_random_problems() {
                 let admm =
                     problem.protocol(LinearAdmm { exact, aggregation, ..LinearAdmm::default() });
                 assert_eq!(admm.check(&problem.facts), Ok(None), "problem {index}");
-                assert_ne!(admm.assess(&problem.ground()).standing, Certainty::Unstable);
+                assert_ne!(admm.assess(&problem.inputs()).standing, Certainty::Unstable);
                 let mut run = problem.run(admm, u32::MAX, problem.open());
                 let mut error = f64::INFINITY;
                 while error > 1e-8 && run.round() < 200_000 {
@@ -242,7 +242,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
             })
         };
         let stable = admm(rng.random_range(1.02..2.0));
-        assert_ne!(stable.assess(&problem.ground()).standing, Certainty::Unstable);
+        assert_ne!(stable.assess(&problem.inputs()).standing, Certainty::Unstable);
         let (optimum, _) = problem.kkt();
         let start = optimum.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
         let mut run = problem.run(stable, 20_000, problem.open());
@@ -257,7 +257,7 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         if needed > 0.0 && !exact {
             let mut low = admm(0.7);
             low.aggregation = Aggregation::Fixed;
-            assert_eq!(low.assess(&problem.ground()).standing, Certainty::Unstable);
+            assert_eq!(low.assess(&problem.inputs()).standing, Certainty::Unstable);
             let mut run = problem.run(low, 3_000, problem.open());
             (0..3_000).for_each(|_| run.advance());
             let error = far(run.rows(), &optimum);
@@ -282,7 +282,7 @@ fn certified_contraction_is_never_violated() {
         let rho = 0.2 * problem.facts.strong_convexity / (n * n * sigma);
         let admm = if index % 3 == 0 {
             let open = problem.protocol(LinearAdmm { exact, ..LinearAdmm::default() });
-            let said = open.assess(&problem.ground());
+            let said = open.assess(&problem.inputs());
             assert_eq!(said.standing, Certainty::PredictedStable, "{said:?}");
             let nearest = said.nearest_certified.expect("m > 0");
             problem.protocol(consenso_engine::protocol::parse(nearest).expect("parameters"))
@@ -295,7 +295,7 @@ fn certified_contraction_is_never_violated() {
                 ..LinearAdmm::default()
             })
         };
-        let said = admm.assess(&problem.ground());
+        let said = admm.assess(&problem.inputs());
         assert_eq!(said.standing, Certainty::Certified, "{:?}", said.not_certified);
         let factor = said.rate.expect("a rate");
         let (penalty, zeta) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));

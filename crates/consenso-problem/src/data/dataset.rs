@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{
     DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, RecordKeys,
-    Records, RowBounds, SHARED, Schema, Shard, Stored, Table, Task, partition, shuffle,
+    Records, RowBounds, SHARED, Schema, Shard, StoredRows, Table, Task, partition, shuffle,
 };
 use crate::random::{Purpose, Seed};
 use consenso_tables::class_of;
@@ -78,7 +78,7 @@ pub struct Dataset {
     /// How many training records each file has, where some of them are with other processes.
     pub elsewhere: Option<Vec<usize>>,
     /// The training records, where they lie outside memory; `train` is empty then.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredRows>,
 }
 
 /// What a table says of all records of its schema.
@@ -271,7 +271,7 @@ impl Dataset {
 
     /// How many training records there are.
     pub(crate) fn rows(&self) -> usize {
-        self.stored.as_ref().map_or_else(|| self.train.len(), Stored::len)
+        self.stored.as_ref().map_or_else(|| self.train.len(), StoredRows::len)
     }
 
     /// The labels of the training records; of those outside memory, where they are divided by

@@ -11,17 +11,17 @@ mod storing;
 mod synthetic;
 
 pub use consenso_tables::{
-    ClassCount, Codes, Column, ColumnSummary, DataError, DateForm, Day, Draft, DraftOptions,
-    Encoder, Encoding, EncodingSummary, Format, HIGH_CLAMPING, Kind, Known, LANES, LEVELS, Label,
-    Lanes8, Layout, LoadReport, MISSING_CATEGORY, Missing, Nonzeros, Piece, RawColumn, RawLayout,
-    Reading, Records, RowBounds, Schema, SchemaError, SchemaSpec, Shape, Summary, Table, Task,
-    TextEncoding, Unknown, csv, libsvm, nearest, scouted,
+    ClassCount, CodeLayout, Codes, Column, ColumnSummary, DataError, DateForm, Day, Draft,
+    DraftOptions, Encoder, Encoding, EncodingSummary, FeaturePart, Format, HIGH_CLAMPING, Kind,
+    LANES, LEVELS, Label, Lanes8, Layout, LoadReport, MISSING_CATEGORY, Missing, Nonzeros,
+    PublicKnowledge, RawColumn, RawLayout, Reading, Records, RowBounds, Schema, SchemaError,
+    SchemaSpec, Summary, Table, Task, TextEncoding, Unknown, csv, libsvm, nearest, scouted,
 };
 pub use dataset::FILE;
 pub use dataset::{Dataset, Grouping};
 pub use partition::{Partition, PartitionError, RecordKeys, Shard, SharedRecords, StablePartition};
-pub use stored::{ReadAt, Scratch, ScratchFile, Stored};
-pub use storing::Storing;
+pub use stored::{ReadAt, Scratch, ScratchFile, StoredRows};
+pub use storing::DatasetWriter;
 pub use synthetic::{Synthetic, SyntheticError, SyntheticTask, some_columns};
 
 /// Streams that are not one agent's use this number in its place.

@@ -46,7 +46,7 @@ const GATHERED: u64 = 1 << 26;
 
 /// The training rows of a dataset, in the order of its files.
 #[derive(Clone)]
-pub struct Stored {
+pub struct StoredRows {
     scratch: Arc<dyn Scratch>,
     file: Arc<dyn ReadAt>,
     /// An empty block that keeps rows as these are kept.
@@ -100,13 +100,13 @@ impl Ends {
     }
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stored(rows={}, dim={})", self.len(), self.form.dim())
     }
 }
 
-impl PartialEq for Stored {
+impl PartialEq for StoredRows {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file) && self.kept == other.kept
     }
@@ -119,7 +119,7 @@ fn damaged() -> io::Error {
     )
 }
 
-impl Stored {
+impl StoredRows {
     pub(super) fn new(
         scratch: Arc<dyn Scratch>,
         file: Arc<dyn ReadAt>,

@@ -3,8 +3,8 @@
 use super::dataset::{FILE, Known, same_schema};
 use super::stored::{Ends, ScratchFile};
 use super::{
-    DataError, Dataset, Encoder, Encoding, Grouping, Kind, LoadReport, Records, Scratch, Stored,
-    Table,
+    DataError, Dataset, Encoder, Encoding, Grouping, Kind, LoadReport, Records, Scratch,
+    StoredRows, Table,
 };
 use consenso_tables::Keeping;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Makes a [`Dataset`] whose training rows lie outside memory, from tables that come piece by
 /// piece. Of a row stays in memory what divides rows among agents: its group, and its label where
 /// classes are divided.
-pub struct Storing {
+pub struct DatasetWriter {
     scratch: Arc<dyn Scratch>,
     encoding: Encoding,
     /// The column that rows are divided by.
@@ -51,7 +51,7 @@ enum Classes {
     Several,
 }
 
-impl std::fmt::Debug for Storing {
+impl std::fmt::Debug for DatasetWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Storing(rows={})", self.report.rows)
     }
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Storing {
 /// Records that are encoded and written together.
 const PIECE: usize = 4096;
 
-impl Storing {
+impl DatasetWriter {
     /// Nothing yet. Rows are divided by the groups of `by`, a column or `file`; `labels` says
     /// whether they are divided by class.
     #[must_use]
@@ -235,7 +235,7 @@ impl Storing {
         };
         test.map_or(Ok(()), |test| same_schema((&known.schema, &known.source), test))?;
         let file = writing.file.done().map_err(failed)?;
-        let stored = Stored::new(
+        let stored = StoredRows::new(
             self.scratch,
             file,
             writing.form.clone(),

@@ -23,7 +23,7 @@ pub use edge_list::EdgeProblem;
 pub use error::GraphError;
 pub use mixing::Mixing;
 pub use spec::GraphSpec;
-pub use spectrum::{Estimate, LaplacianSpectrum};
+pub use spectrum::{Eigenvalue, LaplacianSpectrum};
 #[doc(hidden)]
 pub use tree::Tree;
 

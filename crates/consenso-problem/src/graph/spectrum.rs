@@ -30,7 +30,7 @@ const BOUND_STEPS: usize = 200;
 
 /// An eigenvalue as computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct Eigenvalue {
     /// The value.
     pub value: f64,
     /// An eigenvalue lies within this distance of the value: rounding for the dense solver, the
@@ -43,11 +43,11 @@ pub struct Estimate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaplacianSpectrum {
     /// λ_2, the algebraic connectivity. For large graphs an estimate from above.
-    pub connectivity: Estimate,
+    pub connectivity: Eigenvalue,
     /// A value that λ_2 is never below, though it may be far above it.
     pub connectivity_lower_bound: f64,
     /// λ_max. For large graphs an estimate from below.
-    pub largest: Estimate,
+    pub largest: Eigenvalue,
     /// A value that λ_max never exceeds: what a stability rule must use.
     pub largest_upper_bound: f64,
 }
@@ -59,7 +59,7 @@ impl Graph {
         let n = self.agents();
         if n == 1 {
             // One agent is connected to all there are; its Laplacian is 0.
-            let zero = Estimate { value: 0.0, residual: 0.0 };
+            let zero = Eigenvalue { value: 0.0, residual: 0.0 };
             return LaplacianSpectrum {
                 connectivity: zero,
                 connectivity_lower_bound: 0.0,
@@ -72,8 +72,8 @@ impl Graph {
             let (values, residual) =
                 dense_spectrum(n, |i, j| if i == j { self.degree(i) as f64 } else { -1.0 }, self);
             (
-                Estimate { value: values[1].max(0.0), residual },
-                Estimate { value: values[n - 1], residual },
+                Eigenvalue { value: values[1].max(0.0), residual },
+                Eigenvalue { value: values[n - 1], residual },
             )
         } else {
             lanczos(n, self.neighbours.len(), crude, |x, out| self.apply_laplacian(x, out))
@@ -165,7 +165,7 @@ impl Mixing {
     /// # Panics
     /// If `graph` is not the graph these weights were made from.
     #[must_use]
-    pub fn spectrum(&self, graph: &Graph) -> (Estimate, Estimate) {
+    pub fn spectrum(&self, graph: &Graph) -> (Eigenvalue, Eigenvalue) {
         let n = graph.agents();
         assert_eq!(self.agents(), n, "weights belong to another graph");
         if n > DENSE_AGENTS {
@@ -177,7 +177,7 @@ impl Mixing {
         };
         let (values, residual) = dense_spectrum(n, entry, graph);
         // One agent alone has nobody to mix with.
-        let at = |k: usize| Estimate { value: if n < 2 { 0.0 } else { values[k] }, residual };
+        let at = |k: usize| Eigenvalue { value: if n < 2 { 0.0 } else { values[k] }, residual };
         (at(0), at(n.saturating_sub(2)))
     }
 
@@ -187,10 +187,10 @@ impl Mixing {
     /// # Panics
     /// If `graph` is not the graph these weights were made from.
     #[must_use]
-    pub fn second_eigenvalue(&self, graph: &Graph) -> Estimate {
+    pub fn second_eigenvalue(&self, graph: &Graph) -> Eigenvalue {
         let (low, high) = self.spectrum(graph);
         let larger = if low.value.abs() > high.value.abs() { low } else { high };
-        Estimate { value: larger.value.abs(), ..larger }
+        Eigenvalue { value: larger.value.abs(), ..larger }
     }
 
     /// The spectral gap `1 − |λ|` of the second largest eigenvalue λ in absolute value.
@@ -198,9 +198,9 @@ impl Mixing {
     /// # Panics
     /// If `graph` is not the graph these weights were made from.
     #[must_use]
-    pub fn spectral_gap(&self, graph: &Graph) -> Estimate {
+    pub fn spectral_gap(&self, graph: &Graph) -> Eigenvalue {
         let second = self.second_eigenvalue(graph);
-        Estimate { value: 1.0 - second.value, residual: second.residual }
+        Eigenvalue { value: 1.0 - second.value, residual: second.residual }
     }
 
     fn apply(&self, graph: &Graph, x: &[f64], out: &mut [f64]) {
@@ -246,7 +246,7 @@ fn lanczos(
     entries: usize,
     norm: f64,
     mut apply: impl FnMut(&[f64], &mut [f64]),
-) -> (Estimate, Estimate) {
+) -> (Eigenvalue, Eigenvalue) {
     // The start is random so that it has a part along every eigenvector, and fixed so that results
     // repeat.
     let mut rng = Seed::from(0).stream(Purpose::Graph, u64::MAX, 0);
@@ -283,7 +283,7 @@ fn lanczos(
 
 /// The extreme eigenvalues of Lanczos's tridiagonal matrix, with residuals
 /// `b·|last entry of the eigenvector|`.
-fn tridiagonal_ends(alpha: &[f64], beta: &[f64], b: f64, norm: f64) -> (Estimate, Estimate) {
+fn tridiagonal_ends(alpha: &[f64], beta: &[f64], b: f64, norm: f64) -> (Eigenvalue, Eigenvalue) {
     let m = alpha.len();
     let mut matrix = DMatrix::<f64>::zeros(m, m);
     for i in 0..m {
@@ -295,7 +295,7 @@ fn tridiagonal_ends(alpha: &[f64], beta: &[f64], b: f64, norm: f64) -> (Estimate
     }
     let eigen = matrix.symmetric_eigen();
     let floor = 64.0 * m as f64 * f64::EPSILON * norm;
-    let estimate = |k: usize| Estimate {
+    let estimate = |k: usize| Eigenvalue {
         value: eigen.eigenvalues[k],
         residual: (b * eigen.eigenvectors[(m - 1, k)].abs()).max(floor),
     };

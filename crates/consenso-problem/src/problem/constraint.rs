@@ -87,7 +87,7 @@ impl Constraint {
 
     /// The largest ‖x‖₂ of the set in `dim` dimensions; `None` if it is unbounded.
     #[must_use]
-    pub fn reach(&self, dim: usize) -> Option<f64> {
+    pub fn radius(&self, dim: usize) -> Option<f64> {
         match *self {
             Self::None => None,
             Self::L2Ball { radius } | Self::L1Ball { radius } => Some(radius),

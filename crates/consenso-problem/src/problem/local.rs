@@ -255,12 +255,12 @@ impl LocalObjective {
     }
 
     /// The Hessian at x, regulariser apart, to be multiplied with vectors.
-    pub(super) fn bend_at<'a>(&'a self, x: &'a [f64], work: &mut Workspace) -> Bend<'a> {
+    pub(super) fn bend_at<'a>(&'a self, x: &'a [f64], work: &mut Workspace) -> HessianAt<'a> {
         match self {
             Self::Records(f) => {
-                Bend::Records(f, f.objective.loss.curvature_at(&f.records, x, work))
+                HessianAt::Records(f, f.objective.loss.curvature_at(&f.records, x, work))
             }
-            Self::Costs(costs) => Bend::Costs(costs, x),
+            Self::Costs(costs) => HessianAt::Costs(costs, x),
         }
     }
 }
@@ -331,12 +331,12 @@ impl MeanLoss {
 }
 
 /// A Hessian at a point, regulariser apart.
-pub(super) enum Bend<'a> {
+pub(super) enum HessianAt<'a> {
     Records(&'a MeanLoss, Curvature<'a>),
     Costs(&'a Costs, &'a [f64]),
 }
 
-impl Bend<'_> {
+impl HessianAt<'_> {
     /// `out = H·v`.
     pub(super) fn apply(&self, v: &[f64], out: &mut [f64], work: &mut Workspace) {
         match self {

@@ -50,7 +50,7 @@ pub enum Proportional {
 
 /// What no record's part exceeds at given margins, whatever its label is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Most {
+pub struct LargestDerivatives {
     /// |Σ_k ρ_k|.
     pub total: f64,
     /// Σ_k ρ_k².
@@ -205,16 +205,22 @@ impl Proportional {
 
     /// What no label's derivatives exceed at these margins.
     #[must_use]
-    pub fn most(self, margins: &[f64]) -> Most {
+    pub fn most(self, margins: &[f64]) -> LargestDerivatives {
         match self {
             Self::Hazards { .. } => {
                 let hazards = || margins.iter().map(|m| libm::exp(*m));
                 let all: f64 = hazards().sum();
                 let squares: f64 = hazards().map(|h| h * h).sum();
-                Most { total: all.max(1.0), squares: 1.0 + squares, information: all, trace: all }
+                LargestDerivatives {
+                    total: all.max(1.0),
+                    squares: 1.0 + squares,
+                    information: all,
+                    trace: all,
+                }
             }
             Self::Odds { classes } => {
-                let mut most = Most { total: 0.0, squares: 0.0, information: 0.0, trace: 0.0 };
+                let mut most =
+                    LargestDerivatives { total: 0.0, squares: 0.0, information: 0.0, trace: 0.0 };
                 let mut one = Derivatives::new(classes - 1);
                 for y in 0..classes {
                     self.derivatives(margins, y as f64, &mut one);

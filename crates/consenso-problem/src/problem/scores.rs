@@ -30,7 +30,7 @@
 //! ‖g‖² ≤ T²‖z‖² + s²S,      ‖A‖ ≤ tr A ≤ I‖z‖² + s²Q,
 //! ```
 //!
-//! T, S, I and Q from [`Most`](super::proportional::Most), functions of the margins alone: the same
+//! T, S, I and Q from [`LargestDerivatives`](super::proportional::LargestDerivatives), functions of the margins alone: the same
 //! weights w_j follow, and with them every sum as above, for A is positive semi-definite and two
 //! such matrices have an inner product of at least zero.
 //!

@@ -33,7 +33,7 @@ impl Objective {
         neighbours: NeighbourRelation,
     ) -> Sensitivity {
         let b = records as f64;
-        let reach = match neighbours {
+        let factor = match neighbours {
             NeighbourRelation::ReplaceOne | NeighbourRelation::AddRemove => 2.0,
             NeighbourRelation::ZeroOut | NeighbourRelation::Paper => 1.0,
         };
@@ -44,9 +44,9 @@ impl Objective {
             // figures.
             linf = linf.max(1.0);
         }
-        let bound = |r: f64| (r * (reach / b + rounding)).next_up().next_up();
+        let bound = |r: f64| (r * (factor / b + rounding)).next_up().next_up();
         let mut all = Sensitivity { l1: bound(l1), l2: bound(l2), linf: bound(linf) };
-        if let (Loss::Linear {}, true) = (self.loss, reach > 1.0) {
+        if let (Loss::Linear {}, true) = (self.loss, factor > 1.0) {
             // The gradient is the mean of the rows themselves. One replaced by another moves it by
             // their distance over b; one removed by its distance from the others' mean, which is
             // no farther than the farthest of them.
@@ -75,14 +75,14 @@ impl Objective {
         neighbours: NeighbourRelation,
     ) -> Sensitivity {
         let b = site_weight.records as f64;
-        let reach = match neighbours {
+        let factor = match neighbours {
             NeighbourRelation::AddRemove | NeighbourRelation::ZeroOut => 1.0,
             NeighbourRelation::ReplaceOne | NeighbourRelation::Paper => 2.0,
         };
         let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
         let one = (1.0 / b + rounding) / rate * (1.0 + 8.0 * f64::EPSILON);
         let (l1, l2, linf) = self.loss.record_gradient(bounds);
-        let all = Sensitivity { l1, l2, linf }.scaled(reach * one);
+        let all = Sensitivity { l1, l2, linf }.scaled(factor * one);
         if site_weight.weight == 1.0 { all } else { all.scaled(site_weight.weight) }
     }
 }

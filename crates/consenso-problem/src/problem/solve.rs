@@ -2,7 +2,7 @@
 //!
 //! No Hessian is stored, so a problem costs a few passes over its rows whatever its dimension.
 
-use super::{Constraint, LocalObjective, Workspace, local::Bend};
+use super::{Constraint, LocalObjective, Workspace, local::HessianAt};
 use crate::kernel;
 use rayon::prelude::*;
 
@@ -201,7 +201,7 @@ fn newton(
         if size <= tolerance {
             return (size, steps);
         }
-        let bends: Vec<Bend<'_>> = agents.iter().map(|f| f.bend_at(x, work)).collect();
+        let bends: Vec<HessianAt<'_>> = agents.iter().map(|f| f.bend_at(x, work)).collect();
         let extra = agents[0].regularization() + proximal.map_or(0.0, |p| p.weight);
         let apply = |v: &[f64], out: &mut [f64], work: &mut Workspace| {
             let each =

@@ -137,7 +137,7 @@ pub(super) fn tables(record: &Record) -> String {
             let _ = write!(rows, "<tr><th scope=\"row\">{}</th>", escape(&named.label));
             for point in &points {
                 let found = point.algorithms.iter().find(|a| a.label == named.label);
-                let _ = write!(rows, "<td>{}</td>", found.map_or_else(|| "–".into(), judged));
+                let _ = write!(rows, "<td>{}</td>", found.map_or_else(|| "–".into(), score));
             }
             rows.push_str("</tr>\n");
             let by_site = |point: &&SweepPoint| {
@@ -172,7 +172,7 @@ pub(super) fn tables(record: &Record) -> String {
 }
 
 /// Accuracy with the AUC, or R², each from the worst run to the best.
-fn judged(a: &AlgorithmRecord) -> String {
+fn score(a: &AlgorithmRecord) -> String {
     let range = |s: &Spread| format!("{:.3} to {:.3}", s.min, s.max);
     match (a.test_accuracy, &a.across_runs) {
         (Some(accuracy), Some(runs)) if runs.figure == "auc" => {

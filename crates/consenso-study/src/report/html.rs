@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands, written};
-use super::{chart, coefficients, dimension, frontier, judged, page};
+use super::{chart, coefficients, dimension, frontier, page, scores};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::Meaning;
 use consenso_engine::record::{AlgorithmRecord, EpsilonRecord, Record, ResultKind};
@@ -20,7 +20,7 @@ const NONE: &str = "<span class=\"none\">–</span>";
 pub fn report_html(record: &Record) -> String {
     let sections = [
         ("results", "Results", results(record)),
-        ("predictions", "How well it predicts", judged::section(record)),
+        ("predictions", "How well it predicts", scores::section(record)),
         ("coefficients", "Coefficients", coefficients::section(record)),
         ("figures", figures_title(record), figures(record)),
         ("budgets", "Accuracy by budget", frontier::tables(record)),
@@ -181,9 +181,9 @@ fn results(record: &Record) -> String {
     let explained: Vec<&str> =
         shown.iter().map(|&k| COLUMNS[k].explained).filter(|text| !text.is_empty()).collect();
     let mut notes = explained.join(" ");
-    let judged = record.algorithms.iter().any(|a| a.test_accuracy.is_some() || a.metrics.is_some());
+    let scored = record.algorithms.iter().any(|a| a.test_accuracy.is_some() || a.metrics.is_some());
     let classifies = matches!(record.problem.loss.as_str(), "logistic" | "softmax");
-    if !judged && (classifies || record.kind != ResultKind::Simulation) {
+    if !scored && (classifies || record.kind != ResultKind::Simulation) {
         notes.push_str(" No metrics: the experiment has no test records (<code>data.hold_out</code> or <code>data.test</code>).");
     }
     if record.algorithms.iter().any(|algorithm| no_better(record, algorithm)) {

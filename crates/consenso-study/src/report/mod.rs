@@ -11,8 +11,8 @@ pub mod figure;
 pub mod format;
 mod frontier;
 mod html;
-mod judged;
 pub mod page;
+mod scores;
 mod shareable;
 pub mod ticks;
 
@@ -40,7 +40,7 @@ pub fn figures(record: &Record) -> Vec<(String, Figure)> {
         ("objective-gap", objective_gap(record)),
         ("log-error", log_error(record)),
         ("test-accuracy", test_accuracy(record)),
-        ("calibration", judged::calibration(record)),
+        ("calibration", scores::calibration(record)),
         ("disagreement", disagreement(record)),
         ("privacy-loss", privacy_loss(record)),
     ];

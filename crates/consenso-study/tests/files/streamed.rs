@@ -1,15 +1,15 @@
 //! Records of files outside memory: the same transcripts as with all of them in memory, whatever
 //! they look like and however they are divided.
 
-use consenso_engine::data::{DataError, Encoding, Storing, csv};
+use consenso_engine::data::{DataError, DatasetWriter, Encoding, csv};
 use consenso_engine::experiment::{
-    CallerError, Ended, Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Order,
-    Watch, run_parted, run_streamed, run_watched,
+    AfterRound, CallerError, Experiment, ExperimentSpec, Inputs, LargeOutcome, LargeProgress,
+    LargeRecord, RankObserver, run_parted, run_streamed, run_watched,
 };
-use consenso_engine::simulate::{Alone, ThreadRanks};
+use consenso_engine::simulate::{SingleRank, ThreadRanks};
 use consenso_study::ExperimentFile as _;
 use consenso_study::SchemaFile as _;
-use consenso_study::files::{self, ExperimentText, Outline, Store};
+use consenso_study::files::{self, ExperimentText, Outline, RowStore};
 use consenso_study::scratch::ScratchFolder;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Place {
     fn stored(&self, path: &str, rest: &str) -> (Experiment, Outline) {
         let (text, spec) = self.text(path, rest);
         let mut said = None;
-        let mut store = Store {
+        let mut store = RowStore {
             open: &mut || Ok(Arc::new(ScratchFolder::new(&self.0.join("scratch"), 0, 1).unwrap())),
             before: &mut |outline| {
                 said = Some(*outline);
@@ -119,17 +119,17 @@ impl Place {
             },
         };
         let inputs: Inputs =
-            files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap();
+            files::inputs_streamed(text, spec, None, &mut SingleRank, &mut store).unwrap();
         (Experiment::check(inputs).unwrap(), said.unwrap())
     }
 }
 
 fn in_memory(experiment: &Experiment) -> LargeRecord {
-    run_parted(experiment, &mut Alone, None, 0, |_| Ok(())).unwrap().unwrap()
+    run_parted(experiment, &mut SingleRank, None, 0, |_| Ok(())).unwrap().unwrap()
 }
 
 fn streamed(experiment: &Experiment) -> LargeRecord {
-    run_streamed(experiment, &mut Alone, None, 0, |_| Ok(())).unwrap().unwrap()
+    run_streamed(experiment, &mut SingleRank, None, 0, |_| Ok(())).unwrap().unwrap()
 }
 
 #[test]
@@ -215,11 +215,11 @@ fn sparse_rows_are_kept_as_what_is_not_zero() {
     let (text, spec) = strip(place.text("list.libsvm", rest));
     let held = Experiment::check(files::inputs(text, spec, None).unwrap()).unwrap();
     let (text, spec) = strip(place.text("list.libsvm", rest));
-    let mut store = Store {
+    let mut store = RowStore {
         open: &mut || Ok(Arc::new(ScratchFolder::new(&place.0.join("scratch"), 0, 1).unwrap())),
         before: &mut |_| Ok(()),
     };
-    let stored = files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap();
+    let stored = files::inputs_streamed(text, spec, None, &mut SingleRank, &mut store).unwrap();
     let stored = Experiment::check(stored).unwrap();
     // Two numbers of a row, their columns, how many they are, and a label.
     assert_eq!(stored.scratch_bytes().unwrap().0, 600 * (2 * 12 + 4 + 8));
@@ -231,12 +231,13 @@ fn what_cannot_be_kept_is_refused() {
     let place = Place::new("refused");
     place.table("one.csv", 50, 1);
     let (text, spec) = place.text("one.csv", "encoding = \"paper\"\nagents = 5");
-    let mut store = Store {
+    let mut store = RowStore {
         open: &mut || panic!("nothing is opened"),
         before: &mut |outline| Err(format!("no room for {}", outline.rows).into()),
     };
-    let refused =
-        files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap_err().to_string();
+    let refused = files::inputs_streamed(text, spec, None, &mut SingleRank, &mut store)
+        .unwrap_err()
+        .to_string();
     assert!(refused.starts_with("no room for "), "{refused}");
     // A line is named wherever the text lies.
     let table = fs::read_to_string(place.0.join("one.csv")).unwrap();
@@ -245,7 +246,7 @@ fn what_cannot_be_kept_is_refused() {
     let open = || Ok(Box::new(fs::File::open(&path)?) as Box<dyn std::io::Read>);
     let schema = consenso_engine::data::Schema::from_toml(SCHEMA).unwrap();
     let scratch = Arc::new(ScratchFolder::new(&place.0.join("scratch"), 0, 1).unwrap());
-    let mut storing = Storing::new(scratch, Encoding::Paper, None, false);
+    let mut storing = DatasetWriter::new(scratch, Encoding::Paper, None, false);
     let mut push = |table| storing.push(0, table);
     let error =
         csv::read_in_pieces(&open, "bad.csv", &schema, schema.format(), &mut push).unwrap_err();
@@ -261,7 +262,7 @@ struct StopAfter {
     saved: Vec<u8>,
 }
 
-impl Watch for StopAfter {
+impl RankObserver for StopAfter {
     fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
         self.saved = postcard::to_stdvec(progress)?;
         Ok(())
@@ -276,8 +277,8 @@ impl Watch for StopAfter {
         self.asked > self.after
     }
 
-    fn decide(&mut self, told: bool) -> (Order, u32) {
-        (if told { Order::Stop } else { Order::GoOn }, 1)
+    fn decide(&mut self, told: bool) -> (AfterRound, u32) {
+        (if told { AfterRound::Stop } else { AfterRound::GoOn }, 1)
     }
 }
 
@@ -294,7 +295,7 @@ fn processes_stop_together_and_go_on() {
         let mut watch = StopAfter { after, asked: 0, saved: Vec::new() };
         (run_watched(&held, &mut end, true, from, &mut watch).unwrap(), watch.saved)
     };
-    let all = |from: &[Vec<u8>], after: [u32; 3]| -> Vec<(Ended, Vec<u8>)> {
+    let all = |from: &[Vec<u8>], after: [u32; 3]| -> Vec<(LargeOutcome, Vec<u8>)> {
         std::thread::scope(|scope| {
             let ends = ThreadRanks::new(3).into_iter().enumerate();
             let started: Vec<_> = ends
@@ -309,11 +310,13 @@ fn processes_stop_together_and_go_on() {
     // Asked after every round; the tenth time one has been told.
     let stopped = all(&[], [u32::MAX - 1, 9, u32::MAX - 1]);
     for (ended, _) in &stopped {
-        assert!(matches!(ended, Ended::Stopped { runs: 0, round: 10 }), "{ended:?}");
+        assert!(matches!(ended, LargeOutcome::Stopped { runs: 0, round: 10 }), "{ended:?}");
     }
     let saved: Vec<Vec<u8>> = stopped.into_iter().map(|s| s.1).collect();
     let mut done = all(&saved, [u32::MAX - 1; 3]);
-    let Ended::Done(Some(record)) = done.swap_remove(0).0 else { panic!("rank 0 has the record") };
+    let LargeOutcome::Done(Some(record)) = done.swap_remove(0).0 else {
+        panic!("rank 0 has the record")
+    };
     assert_eq!(record.algorithms, whole.algorithms);
 }
 

@@ -7,7 +7,7 @@ use consenso_engine::experiment::{
 };
 use consenso_engine::graph::Graph;
 use consenso_engine::record::Record;
-use consenso_engine::simulate::{Alone, Division, Ranks, ThreadRanks};
+use consenso_engine::simulate::{RankBlocks, Ranks, SingleRank, ThreadRanks};
 use consenso_study::ExperimentFile as _;
 
 const FILE: &str = r#"
@@ -385,7 +385,7 @@ fn streaming_changes_nothing() {
         let held = on_ranks(&text, 1, None).0.unwrap();
         let experiment = checked(&text).unwrap();
         let mut saved = Vec::new();
-        let streamed = run_streamed(&experiment, &mut Alone, None, 5, |progress| {
+        let streamed = run_streamed(&experiment, &mut SingleRank, None, 5, |progress| {
             if progress.place() == (1, 10) {
                 saved = postcard::to_stdvec(progress).unwrap();
             }
@@ -393,7 +393,7 @@ fn streaming_changes_nothing() {
         });
         assert_eq!(streamed.unwrap().unwrap(), held, "{graph}");
         let from: LargeProgress = postcard::from_bytes(&saved).unwrap();
-        let resumed = run_streamed(&experiment, &mut Alone, Some(from), 0, |_| Ok(()));
+        let resumed = run_streamed(&experiment, &mut SingleRank, Some(from), 0, |_| Ok(()));
         assert_eq!(resumed.unwrap().unwrap(), held);
         let several = std::thread::scope(|scope| {
             let each = |mut end: ThreadRanks| {
@@ -441,7 +441,7 @@ fn a_division_follows_the_graph_and_not_the_numbers() {
     let scrambled = |i: u32| i * 37 % n;
     let edges: Vec<(u32, u32)> = (0..n).map(|i| (scrambled(i), scrambled((i + 1) % n))).collect();
     let graph = Graph::from_edges(n as usize, &edges).unwrap();
-    let division = Division::new(&graph, 4);
+    let division = RankBlocks::new(&graph, 4);
     assert_eq!(division.counts(), [15; 4]);
     assert!(division.halo(&graph) <= 4 * 4, "{}", division.halo(&graph));
     let ends = ThreadRanks::new(2);

@@ -46,7 +46,8 @@ impl Recipe {
         let Some(mu) = self.request.mu else { return };
         let classes = self.request.loss.outputs();
         let curvature = self.calibration_curvature(state.standard, state.mean);
-        let noise = self.calibration_clip * self.request.reach * self.r / (mu * CALIBRATION.sqrt());
+        let noise =
+            self.calibration_clip * self.request.change_factor * self.r / (mu * CALIBRATION.sqrt());
         let trained = self.trained(state.mean);
         // The slope and the offsets, their means so far, and how many are in those.
         let (at, rest) = state.tally[1..].split_at_mut(1 + classes);

@@ -29,7 +29,7 @@ const REACH: f64 = 3.0;
 
 /// What a release says of predictions beside outcomes, on scores of standardised columns.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct PredictionsBesideOutcomes {
     /// Where the bins of scores end; the first and the last are open.
     pub ends: Vec<f64>,
     /// A score in the middle of each bin.
@@ -86,12 +86,17 @@ impl Recipe {
     }
 
     /// What the total of all sites says.
-    pub(super) fn compared(&self, standard: &[f64], x: &[f64], total: &[f64]) -> Compared {
+    pub(super) fn compared(
+        &self,
+        standard: &[f64],
+        x: &[f64],
+        total: &[f64],
+    ) -> PredictionsBesideOutcomes {
         let root = std::f64::consts::SQRT_2;
         let (middle, deviation) = self.scores_of(x);
         let unit = self.outcome_unit(standard);
-        let noise = root * self.request.reach.sqrt() * self.noise_per(SHARE);
-        Compared {
+        let noise = root * self.request.change_factor.sqrt() * self.noise_per(SHARE);
+        PredictionsBesideOutcomes {
             ends: self.bin_ends(x),
             middles: MIDDLES.iter().map(|t| middle + deviation * t).collect(),
             shares: total.chunks_exact(2).map(|pair| root * pair[0]).collect(),
@@ -104,7 +109,12 @@ impl Recipe {
 
 impl Scouted {
     /// What a model as agents hold it says of its predictions; `None` where nobody asked.
-    pub(super) fn compared(&self, standard: &[f64], x: &[f64], total: &[f64]) -> Option<Compared> {
+    pub(super) fn compared(
+        &self,
+        standard: &[f64],
+        x: &[f64],
+        total: &[f64],
+    ) -> Option<PredictionsBesideOutcomes> {
         (!total.is_empty()).then(|| self.recipe.compared(standard, x, total))
     }
 }

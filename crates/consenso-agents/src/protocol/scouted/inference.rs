@@ -36,13 +36,13 @@
 //! Without a budget records have no weights: a few scoring steps end at the plain solution, with the
 //! robust covariance.
 
-use super::compared::{self, Compared};
+use super::compared::{self, PredictionsBesideOutcomes};
 use super::sums::Stage;
-use super::{MEMORY, Recipe, Request, Scouted, Shape, State};
+use super::{MEMORY, Recipe, Scouted, ScoutingRequest, ScoutingTimetable, State};
 use crate::data::RawColumn;
 use crate::graph::Graph;
 use crate::problem::clipped::Standardised;
-use crate::problem::proportional::{Most, Proportional, intercepts};
+use crate::problem::proportional::{LargestDerivatives, Proportional, intercepts};
 use crate::problem::scores::{MatrixSum, ScoreBounds, triangle};
 use crate::problem::{LocalObjective, Workspace};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
@@ -65,7 +65,7 @@ pub(super) const LIMIT: f64 = 1e9;
 
 /// A loss of several intercepts where columns say nothing.
 struct Start {
-    most: Most,
+    most: LargestDerivatives,
     /// 1ᵀR1 of a usual record.
     information: f64,
     /// s of `scores.rs`.
@@ -83,7 +83,7 @@ pub(super) enum Part {
     Compared,
 }
 
-impl Shape {
+impl ScoutingTimetable {
     /// Sums of this stage.
     pub(super) fn inference_sums(&self) -> u32 {
         self.estimating_sums() + u32::from(self.compares)
@@ -289,7 +289,7 @@ impl Recipe {
     /// budget of the round.
     pub(super) fn descend_for_inference(
         &self,
-        shape: &Shape,
+        shape: &ScoutingTimetable,
         number: u32,
         standard: &[f64],
         mean: &[f64],
@@ -317,7 +317,7 @@ impl Recipe {
     /// Takes up one sum of this stage.
     pub(super) fn infer(
         &self,
-        shape: &Shape,
+        shape: &ScoutingTimetable,
         number: u32,
         standard: &[f64],
         mean: &[f64],
@@ -379,7 +379,7 @@ impl Recipe {
             return [0.0; 2];
         }
         let (gradient, curvature) = self.bounds(standard);
-        let root = self.request.reach.sqrt();
+        let root = self.request.change_factor.sqrt();
         [
             root * curvature * self.noise_per(SHARES[1]),
             root * gradient * gradient * self.noise_per(SHARES[2]),
@@ -396,10 +396,10 @@ impl Recipe {
         let kept = self.kept(standard);
         let size = kept.len();
         let (unit, _) = self.bounds(standard);
-        let reach = self.request.reach;
+        let factor = self.request.change_factor;
         // The noise of ḡ, and of an entry on Ĥ's diagonal.
         let of_gradient = match self.request.mu {
-            Some(_) => reach * unit * self.noise_per(state.tally[0]),
+            Some(_) => factor * unit * self.noise_per(state.tally[0]),
             None => 0.0,
         };
         let noise = (of_gradient, self.matrix_noise(standard)[0]);
@@ -423,7 +423,7 @@ impl Recipe {
         middle += &step * step.transpose() * across;
         let scores = if self.request.between {
             let unit = if self.request.mu.is_some() { unit } else { 1.0 };
-            let site = self.request.mu.map_or(0.0, |mu| reach * unit / (mu * SHARES[0].sqrt()));
+            let site = self.request.mu.map_or(0.0, |mu| factor * unit / (mu * SHARES[0].sqrt()));
             let spread = with_eigenvalues(spread, |v| v.max(0.0));
             let found = symmetric(state.between, size) * (unit * unit);
             let found = self.between_sites(found, &spread, site);
@@ -489,7 +489,7 @@ pub struct Estimated {
     /// not hide it.
     pub residual: Option<f64>,
     /// Predictions beside outcomes, where that was asked for.
-    pub compared: Option<Compared>,
+    pub compared: Option<PredictionsBesideOutcomes>,
 }
 
 /// How coefficients vary between sites.
@@ -552,7 +552,7 @@ impl Scouted {
         records: &[usize],
         graph: &Arc<Graph>,
     ) -> Option<Vec<f64>> {
-        let request = Request {
+        let request = ScoutingRequest {
             mu: None,
             pairwise: None,
             steps: None,

@@ -44,7 +44,7 @@
 //!   direction, so that **more budget is never worse** beyond the noise of a run: at fixed records
 //!   the expected error λν²τ²/(λ²τ² + ν²) of each direction is increasing in ν, and ν ∝ 1/μ.
 //!
-//! **As ε grows every choice tends to what it is without privacy**: the clip, the time and the reach
+//! **As ε grows every choice tends to what it is without privacy**: the clip, the time and the bound
 //! of numbers to infinity, ridge, floors of variance and the pull of priors to (nearly) nothing.
 //! The clip is g usual gradients, g = 0.35/√q and at least 0.4, for a shorter clip trades bias for
 //! noise. A class that is rare has the longest gradients at the start: clips up to that length
@@ -90,7 +90,7 @@ use crate::kernel;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss};
 use calibration::CALIBRATION;
-pub use compared::Compared;
+pub use compared::PredictionsBesideOutcomes;
 use histograms::Weights;
 use std::sync::Arc;
 pub use training::loss_under;
@@ -104,7 +104,7 @@ const PERSONAL_OFFSET: f64 = 0.5;
 
 /// What is public before the first release, and all open choices.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ScoutingRequest {
     /// The columns as they are before they are standardised.
     pub layout: Arc<RawLayout>,
     /// What is trained.
@@ -117,7 +117,7 @@ pub struct Request {
     pub mu: Option<f64>,
     /// How often a record's share can move a sum: 2 for replacing a record, 1 for adding or
     /// removing one.
-    pub reach: f64,
+    pub change_factor: f64,
     /// Records that one person has at most: all of them may be replaced at once.
     pub person: u32,
     /// Ridge of a run without noise.
@@ -140,7 +140,7 @@ pub struct Request {
 
 /// What every run of an experiment has in common: its timetable.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
+pub struct ScoutingTimetable {
     /// Training steps K.
     steps: u32,
     /// Whether there is a third stage.
@@ -167,7 +167,7 @@ pub struct Shape {
     noised: bool,
 }
 
-impl Shape {
+impl ScoutingTimetable {
     /// Share of μ² of the first stage.
     fn scouting(&self) -> f64 {
         self.counted.share()
@@ -187,7 +187,7 @@ impl Shape {
 /// The choices for sites of given sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
-    request: Request,
+    request: ScoutingRequest,
     /// w_i/b_i.
     factors: Vec<f64>,
     /// w_i.
@@ -265,7 +265,7 @@ struct TreePosition {
 pub struct Scouted {
     pub(crate) recipe: Arc<Recipe>,
     /// How long its messages are.
-    pub shape: Shape,
+    pub shape: ScoutingTimetable,
     position: Option<TreePosition>,
 }
 
@@ -280,12 +280,12 @@ impl Scouted {
     /// # Errors
     /// Weights that do not fit.
     pub fn plan(
-        request: &Request,
+        request: &ScoutingRequest,
         records: &[Vec<usize>],
         graphs: &[Arc<Graph>],
     ) -> Result<Self, ConfigError> {
         let looks = Some(Recipe::new(request, &records[0])?.looks);
-        let request = &Request { looks, ..request.clone() };
+        let request = &ScoutingRequest { looks, ..request.clone() };
         let mut recipes = Vec::new();
         for (run, counts) in records.iter().enumerate() {
             if run == 0 || records[run - 1] != *counts {
@@ -305,7 +305,7 @@ impl Scouted {
             request.layout.standard_len() + coefficients + first.tally() + first.inference_len();
         let exchanges = if complete { 1 } else { 2 * heights.into_iter().max().unwrap_or(1) };
         let cells = |r: &Recipe| r.cells().max(r.look_cells);
-        let shape = Shape {
+        let shape = ScoutingTimetable {
             steps: request.steps.unwrap_or_else(|| first.default_steps(exchanges)),
             calibrates: first.calibrates,
             looks: first.looks,
@@ -314,7 +314,7 @@ impl Scouted {
             complete,
             // One more than announced may be there where neighbours differ in their number.
             records: records.iter().flatten().copied().max().unwrap_or(1)
-                + usize::from(request.reach < 2.0),
+                + usize::from(request.change_factor < 2.0),
             counted: first.counted,
             degree: graphs.iter().map(|g| g.max_degree()).max().unwrap_or(0),
             inference: request.inference,
@@ -326,7 +326,7 @@ impl Scouted {
 
     /// Makes messages longer; the numbers behind a sum's own are not used.
     pub fn with_width(&self, width: usize) -> Self {
-        let shape = Shape { width: self.shape.width.max(width), ..self.shape };
+        let shape = ScoutingTimetable { width: self.shape.width.max(width), ..self.shape };
         Self { recipe: Arc::clone(&self.recipe), shape, position: None }
     }
 
@@ -340,13 +340,13 @@ impl Scouted {
         let weights = SiteWeights::Rule(crate::problem::WeightRule::Records);
         let layout = Arc::clone(layout);
         let (mu, steps, balanced) = (None, None, false);
-        let request = Request {
+        let request = ScoutingRequest {
             layout,
             loss,
             balanced,
             weights,
             mu,
-            reach: 2.0,
+            change_factor: 2.0,
             person: 1,
             ridge: 0.0,
             steps,

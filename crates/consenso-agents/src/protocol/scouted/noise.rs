@@ -1,7 +1,7 @@
 //! What noise alone does to a trained weight: public, so that it can be printed beside the weight.
 
 use super::training::averaged;
-use super::{Recipe, Scouted, Shape, State};
+use super::{Recipe, Scouted, ScoutingTimetable, State};
 use crate::data::RawColumn;
 use crate::problem::Loss;
 
@@ -34,7 +34,7 @@ impl Scouted {
         let mut variances = vec![0.0; length];
         for round in 0..steps {
             let share = self.shape.training_of(round);
-            let noise = recipe.request.reach * recipe.r / (mu * share.sqrt());
+            let noise = recipe.request.change_factor * recipe.r / (mu * share.sqrt());
             for (l, variance) in variances.iter_mut().enumerate() {
                 let all = up_to(steps - round, l);
                 let before = up_to(first.saturating_sub(round), l);
@@ -79,7 +79,7 @@ impl Scouted {
 impl Recipe {
     /// What an error of one in every coordinate of the first gradient moves the model by, added up
     /// over the first 0, 1, … rounds: a row of coefficients for each.
-    fn courses(&self, shape: &Shape, standard: &[f64], own: f64) -> Vec<f64> {
+    fn courses(&self, shape: &ScoutingTimetable, standard: &[f64], own: f64) -> Vec<f64> {
         let length = self.coefficients();
         let curvatures = self.curvatures(standard, own);
         let mut start = vec![0.0; length];

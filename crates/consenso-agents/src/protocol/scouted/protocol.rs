@@ -12,7 +12,7 @@ use crate::protocol::{
     Assessed, Configured, Memory, Pairwise, Parameters, Partial, Parts, Protocol, PublicFacts,
     Relaying, View,
 };
-use crate::theory::{Assessment, Certainty, Ground, short};
+use crate::theory::{Assessment, Certainty, TheoremInputs, short};
 use std::sync::Arc;
 
 impl Protocol for Scouted {
@@ -53,7 +53,7 @@ impl Protocol for Scouted {
             // Counts are whole numbers, so their sums are exact.
             let (linf, one) = self.shape.counted.largest_and_sum();
             let person = f64::from(self.recipe.request.person.max(1));
-            let (l1, linf) = (person * self.recipe.request.reach * one, person * linf);
+            let (l1, linf) = (person * self.recipe.request.change_factor * one, person * linf);
             return Sensitivity { l1, l2: self.moves(stage), linf };
         }
         Sensitivity::from_l2(self.moves(stage), self.length(stage))
@@ -271,7 +271,7 @@ impl Configured for Scouted {
 }
 
 impl Assessed for Scouted {
-    fn assess(&self, _: &Ground) -> Assessment {
+    fn assess(&self, _: &TheoremInputs) -> Assessment {
         let recipe = &self.recipe;
         let steps = f64::from(self.shape.steps);
         let blind = recipe.request.layout.blind(recipe.floor);

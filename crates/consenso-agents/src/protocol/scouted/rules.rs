@@ -2,7 +2,7 @@
 
 use super::calibration::{CALIBRATION, CALIBRATION_AIM, CALIBRATION_STEPS, calibration_clip};
 use super::histograms::{LOOKS, Weights, bins, out_of_reach};
-use super::{Recipe, Request};
+use super::{Recipe, ScoutingRequest};
 use crate::config_error::ConfigError;
 use crate::data::scouted::LIMIT;
 use crate::problem::Loss;
@@ -32,13 +32,14 @@ impl Recipe {
     ///
     /// # Errors
     /// Weights that do not fit.
-    pub(crate) fn new(request: &Request, records: &[usize]) -> Result<Self, ConfigError> {
+    pub(crate) fn new(request: &ScoutingRequest, records: &[usize]) -> Result<Self, ConfigError> {
         let layout = &request.layout;
         let columns = layout.features() as f64;
         // A person's records move a histogram as often as there are of them. Their gradients are
         // clipped together, at a length that grows with the root of their number.
         let person = f64::from(request.person.max(1));
-        let even = request.mu.map_or(0.0, |mu| person * request.reach * 2.0 * columns / (mu * mu));
+        let even =
+            request.mu.map_or(0.0, |mu| person * request.change_factor * 2.0 * columns / (mu * mu));
         let weights = request
             .weights
             .of(records, even)
@@ -47,12 +48,12 @@ impl Recipe {
         let own = request.pairwise.map_or(1.0, |(_, own)| own);
         let r = own * factors.iter().map(|f| f * f).sum::<f64>().sqrt();
         let half = layout.classes().unwrap_or(2) as f64 / 2.0;
-        let per_mu = request.mu.map_or(0.0, |mu| request.reach / 2.0 * r / mu);
+        let per_mu = request.mu.map_or(0.0, |mu| request.change_factor / 2.0 * r / mu);
         let q = 4.0 * columns * half * per_mu * person.sqrt();
         let counted = Weights::of(layout);
         let numbers = layout.numbers() + usize::from(counted.looks_at_label(layout));
         let per_cell = |share: f64| {
-            request.mu.map_or(0.0, |mu| person * r / mu * (request.reach / share).sqrt())
+            request.mu.map_or(0.0, |mu| person * r / mu * (request.change_factor / share).sqrt())
         };
         let whole = counted.length() * per_cell(counted.share());
         let looks = match request.looks {
@@ -111,7 +112,7 @@ impl Recipe {
 
     /// ν: the noise that all training gradients together leave in one, with this share of μ².
     pub(super) fn noise(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
-        self.request.reach * self.longest(standard) * self.r / (mu * training.sqrt())
+        self.request.change_factor * self.longest(standard) * self.r / (mu * training.sqrt())
     }
 
     /// What a unit of the released sums stands for: a record counts at most as the heaviest class.

@@ -27,7 +27,7 @@ pub(super) enum Stage {
 }
 
 /// A standard that was found, and what it was found from.
-struct Found {
+struct FoundStandard {
     layout: Arc<RawLayout>,
     asked: Vec<f64>,
     standard: Vec<f64>,
@@ -99,17 +99,17 @@ impl Scouted {
 
     /// How far one record moves a site's sum.
     fn record_moves(&self, stage: Stage) -> f64 {
-        let reach = self.recipe.request.reach;
+        let factor = self.recipe.request.change_factor;
         match stage {
             // A positive matrix moves by the root of what a vector moves by (`problem/scores.rs`), and
             // so do outcomes in bins (`compared.rs`).
             Stage::Infer(number) if self.shape.inference_part(number) != Part::Score => {
-                reach.sqrt().next_up() + self.rounding()
+                factor.sqrt().next_up() + self.rounding()
             }
-            Stage::Infer(_) => reach + self.rounding(),
-            Stage::Scout => (reach.sqrt() * self.shape.counted.length()).next_up(),
-            Stage::Look(_) => reach.sqrt().next_up() + clipped::rounding(self.shape.records),
-            Stage::Train(_) | Stage::Calibrate(_) => reach + self.rounding(),
+            Stage::Infer(_) => factor + self.rounding(),
+            Stage::Scout => (factor.sqrt() * self.shape.counted.length()).next_up(),
+            Stage::Look(_) => factor.sqrt().next_up() + clipped::rounding(self.shape.records),
+            Stage::Train(_) | Stage::Calibrate(_) => factor + self.rounding(),
         }
     }
 
@@ -230,7 +230,7 @@ impl Scouted {
     /// found it for one has it for the next.
     fn scout(&self, look: Option<u32>, total: &[f64], state: &mut State<'_>) {
         thread_local! {
-            static LAST: RefCell<Option<Found>> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<FoundStandard>> = const { RefCell::new(None) };
         }
         let recipe = &self.recipe;
         let layout = &recipe.request.layout;
@@ -251,7 +251,7 @@ impl Scouted {
         } else {
             recipe.scout(look.is_some(), total, state);
             let (standard, widths) = (state.standard.to_vec(), state.widths.to_vec());
-            LAST.set(Some(Found { layout: Arc::clone(layout), asked, standard, widths }));
+            LAST.set(Some(FoundStandard { layout: Arc::clone(layout), asked, standard, widths }));
         }
         recipe.finish_standard(state.standard);
         recipe.start(state.standard, state.x);

@@ -1,7 +1,7 @@
 //! The second stage: steps along noised sums of clipped gradients.
 
 use super::rules::{AVERAGED, SHORTEST_TIME};
-use super::{Recipe, Shape, State};
+use super::{Recipe, ScoutingTimetable, State};
 use crate::data::RawLayout;
 use crate::kernel;
 use crate::problem::Loss;
@@ -151,7 +151,7 @@ impl Recipe {
     /// step between them was too long. Both are public, so that asking costs nothing.
     fn overshoots(
         &self,
-        shape: &Shape,
+        shape: &ScoutingTimetable,
         standard: &[f64],
         mu: f64,
         mean: &[f64],
@@ -177,7 +177,7 @@ impl Recipe {
     /// without a clip).
     pub(super) fn descend(
         &self,
-        shape: &Shape,
+        shape: &ScoutingTimetable,
         number: u32,
         standard: &[f64],
         mean: &[f64],

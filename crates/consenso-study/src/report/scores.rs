@@ -42,7 +42,7 @@ const COLUMNS: [Column; 14] = [
 ];
 
 /// Who is judged: algorithms by their labels, then the tuned reference.
-fn judged(record: &Record) -> Vec<(&str, &Metrics)> {
+fn scored(record: &Record) -> Vec<(&str, &Metrics)> {
     let algorithms =
         record.algorithms.iter().filter_map(|a| Some((a.label.as_str(), a.metrics.as_ref()?)));
     let reference =
@@ -52,7 +52,7 @@ fn judged(record: &Record) -> Vec<(&str, &Metrics)> {
 
 /// The table of all figures and the confusion matrices; empty without test records.
 pub(super) fn section(record: &Record) -> String {
-    let all = judged(record);
+    let all = scored(record);
     let Some((_, first)) = all.first() else { return String::new() };
     let mut shown: Vec<&Column> =
         COLUMNS.iter().filter(|c| all.iter().any(|(_, m)| (c.value)(m).is_some())).collect();
