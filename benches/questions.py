@@ -13,7 +13,6 @@ expects of the error, and between which it says that this lies. Usage: questions
 """
 
 import csv
-import gzip
 import json
 import math
 import pathlib
@@ -24,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 import diffprivlib.tools as diffpriv
 import numpy as np
 import opendp.prelude as dp
+import zstandard
 
 dp.enable_features("contrib")
 CONSENSO, ROOT, PLACE = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
@@ -38,7 +38,7 @@ DATA = ROOT / "crates" / "consenso-study" / "data"
 def adult():
     """Age, sex and race by occupation, without records that miss the occupation."""
     sites = {}
-    with gzip.open(DATA / "adult.data.gz", "rt") as lines:
+    with zstandard.open(DATA / "adult.data.zst", "rt") as lines:
         for line in lines:
             cells = [c.strip() for c in line.split(",")]
             if len(cells) == 15 and cells[6] != "?":

@@ -8,7 +8,6 @@ records, as a codebook's are; sites are drawn with very unequal shares from a fi
 scores of the Inner London Education Authority, as the literature on learning several tasks at once has them). Nothing here is tuned.
 """
 
-import gzip
 import hashlib
 import io
 import json
@@ -19,6 +18,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import zstandard
 
 warnings.filterwarnings("ignore")
 EPSILONS = (0.5, 1.0, 3.0)
@@ -175,8 +175,8 @@ def adult(bundled):
     # The ranges of the bundled schema.
     ranges = {"age": (17, 90), "fnlwgt": (12285, 1490400), "education-num": (1, 16), "capital-gain": (0, 99999), "capital-loss": (0, 4356), "hours-per-week": (1, 99)}
     parts = []
-    for file in ("adult.data.gz", "adult.test.gz"):
-        text = gzip.open(bundled / file, "rt").read()
+    for file in ("adult.data.zst", "adult.test.zst"):
+        text = zstandard.open(bundled / file, "rt").read()
         lines = "\n".join(line.rstrip(".") for line in text.splitlines() if line and not line.startswith("|"))
         table = pd.read_csv(io.StringIO(lines), header=None, names=names.split(), skipinitialspace=True, na_values="?").dropna()
         parts += [table.drop(columns="income"), (table.income == ">50K").astype(int).to_numpy()]

@@ -194,7 +194,8 @@ fn questions(draws: &str, program: Option<&str>) -> bool {
             None => return false,
         },
     };
-    let packages = ["numpy", "opendp==0.16.0", "diffprivlib==0.6.6", "scikit-learn==1.5.2"];
+    let packages =
+        ["numpy", "opendp==0.16.0", "diffprivlib==0.6.6", "scikit-learn==1.5.2", "zstandard"];
     let Some(python) = python("bench-dp", &packages) else { return false };
     let script = root().join("benches").join("questions.py");
     let found =

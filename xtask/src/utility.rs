@@ -413,10 +413,17 @@ fn ablation(
 fn exported(place: &Path, school: Option<&str>) -> Option<String> {
     // diffprivlib needs an older scikit-learn, and 0.6.5 beside it trained on noise alone; without
     // it the others still stand.
-    let with = ["numpy>=2", "pandas", "scikit-learn<1.6", "statsmodels", "diffprivlib==0.6.6"];
+    let with = [
+        "numpy>=2",
+        "pandas",
+        "zstandard",
+        "scikit-learn<1.6",
+        "statsmodels",
+        "diffprivlib==0.6.6",
+    ];
     let python = python("bench-utility-python", &with).or_else(|| {
         say("diffprivlib cannot be installed here: its column stays empty");
-        python("bench-utility-python", &with[..4])
+        python("bench-utility-python", &with[..5])
     })?;
     let bundled = root().join("crates").join("consenso-study").join("data");
     let script = root().join("benches").join("utility.py");

@@ -98,8 +98,8 @@ fn explanation(meaning: &Meaning) -> String {
     );
     let _ = writeln!(
         out,
-        "odds         Whatever was exchanged, the odds of any guess about one person's record grow at most by the\n             \
-         factor e^ε = {}{}",
+        "odds         Whatever was exchanged, the odds of any guess about one person's record \
+         grow at most by the factor e^ε = {}{}",
         table::rounded_up(meaning.odds, 4),
         beyond(meaning)
     );
@@ -113,14 +113,14 @@ fn explanation(meaning: &Meaning) -> String {
     }
     let _ = writeln!(
         out,
-        "\ntwo guesses  Somebody who knows all other records and has narrowed one person's record down to two equally\n             \
-         likely possibilities is right at most {} of the time (a coin: 50 %).",
+        "\ntwo guesses  Somebody who knows all other records and has narrowed one person's \
+         record down to two equally likely possibilities is right at most {} of the time (a coin: 50 %).",
         percent(meaning.right_guess)
     );
     let _ = writeln!(
         out,
-        "\nmembership   An attacker who says of people whether they are in the data finds at most this share of those\n             \
-         who are, for the share of others that they accuse wrongly:"
+        "\nmembership   An attacker who says of people whether they are in the data finds at most \
+         this share of those who are, for the share of others that they accuse wrongly:"
     );
     for share in FALSE_ALARMS {
         let _ = writeln!(
@@ -160,7 +160,7 @@ fn explanation(meaning: &Meaning) -> String {
         };
     }
     out.push_str("\nThese limits hold for every attacker, with any knowledge and any computer.\n");
-    out
+    output::folded(&out, Some(output::columns().map_or(100, |columns| columns.min(100))))
 }
 
 /// How often odds grow by more than e^ε: never where δ = 0.
@@ -169,12 +169,12 @@ fn beyond(meaning: &Meaning) -> String {
         return ".".into();
     }
     let any = format!(
-        " or less, but for rare transcripts:\n             by more than twice that with a chance of at most {}.",
+        " or less, but for rare transcripts: by more than twice that with a chance of at most {}.",
         table::rounded_up(meaning.beyond(2.0), 2)
     );
     let Some(gaussian) = meaning.gaussian() else { return any };
     format!(
-        "{any} δ is not the chance to pass e^ε\n             itself: under Gaussian noise with this claim that is {}, {} times δ.",
+        "{any} δ is not the chance to pass e^ε itself: under Gaussian noise with this claim that is {}, {} times δ.",
         table::rounded_up(gaussian.beyond, 3),
         table::rounded_up(gaussian.beyond / meaning.delta, 3)
     )
@@ -213,8 +213,8 @@ fn gaussian_json(meaning: &Meaning) -> Value {
 /// What Gaussian noise with the claim allows, with a picture of the best attacker.
 fn gaussian_text(gaussian: &GaussianMeaning) -> String {
     let mut out = format!(
-        "\nGaussian     Noise of this program that is Gaussian and has this claim (μ = {}) allows less: two guesses are\n             \
-         told apart {} of the time, and no attacker is above this curve (··· a coin):\n\n",
+        "\nGaussian     Noise of this program that is Gaussian and has this claim (μ = {}) allows \
+         less: two guesses are told apart {} of the time, and no attacker is above this curve (··· a coin):\n\n",
         table::rounded_up(gaussian.mu, 4),
         percent(gaussian.right_guess)
     );

@@ -337,7 +337,7 @@ fn finish(
     if record.kind == ResultKind::Seeded {
         text += "noise from a seed protects nobody: keep this folder like the records\n";
     }
-    output::print(&table::summary(record));
+    output::print(&table::summary(record, output::columns()));
     output::print(&format!("{text}{seconds:.1} s, written to {}", out.display()));
     Ok(())
 }

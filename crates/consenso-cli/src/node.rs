@@ -927,7 +927,7 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
                 );
             }
         }
-        output::print(&text);
+        output::print(&output::folded(&text, output::columns()));
     }
     if log.2 > 0 {
         let what = "audit.jsonl knows releases that the ledger does not";

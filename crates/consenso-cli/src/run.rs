@@ -491,7 +491,7 @@ pub(crate) fn print(
         if let Some(asked) = asked {
             output::print(&ask::text(asked));
         }
-        output::print(&table::summary(record));
+        output::print(&table::summary(record, output::columns()));
         for model in models {
             if let Some(rows) = model.regression_rows() {
                 let label = &model.study.label;

@@ -1,6 +1,7 @@
 //! The summary of a run, for people.
 
-use comfy_table::{CellAlignment, Table, presets};
+use crate::output;
+use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
 use consenso_engine::model::Metrics;
 use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Spread, SweepPoint};
 use consenso_paper::Reproduction;
@@ -39,11 +40,40 @@ pub(crate) fn text(table: &Table) -> String {
     out
 }
 
-/// Problem, results and baselines, claims, and what to mind.
-pub(crate) fn summary(record: &Record) -> String {
+/// Columns of the results that a narrow terminal can do without, the first of them first.
+const SPARED: [&str; 5] = ["ln error", "objective gap", "rounds", "time", "balanced"];
+
+/// The text of a table in so many columns, if it can be: without those of `spared` that it takes.
+fn fitted(mut table: Table, header: &[String], spared: &[&str], columns: Option<usize>) -> String {
+    let mut out = text(&table);
+    let fits = |out: &str| columns.is_none_or(|c| out.lines().all(|l| l.chars().count() <= c));
+    let mut left_out: Vec<&str> = Vec::new();
+    for name in spared {
+        if fits(&out) {
+            break;
+        }
+        let Some(index) = header.iter().position(|title| title == name) else { continue };
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(ColumnConstraint::Hidden);
+            left_out.push(name);
+            out = text(&table);
+        }
+    }
+    if !left_out.is_empty() {
+        let _ = writeln!(out, "not shown, for want of room: {}", left_out.join(", "));
+    }
+    out
+}
+
+/// Problem, results and baselines, claims, and what to mind, for a terminal of so many columns.
+pub(crate) fn summary(record: &Record, columns: Option<usize>) -> String {
     let mut out = heading(record);
     out.push('\n');
-    out.push_str(&text(&results(record)));
+    let table = results(record);
+    let header: Vec<String> = table
+        .header()
+        .map_or_else(Vec::new, |row| row.cell_iter().map(comfy_table::Cell::content).collect());
+    out.push_str(&fitted(table, &header, &SPARED, columns));
     for algorithm in &record.algorithms {
         notes(&mut out, algorithm);
     }
@@ -55,7 +85,7 @@ pub(crate) fn summary(record: &Record) -> String {
     }
     sweep(&mut out, record);
     claims(&mut out, record);
-    out
+    output::folded(&out, columns)
 }
 
 /// A sweep over dimensions: how far each algorithm ends above the optimum, and how that grows.

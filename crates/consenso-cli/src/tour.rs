@@ -106,14 +106,17 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         let line = format!("consenso {}", step.words.join(" "));
         if !json {
             let space = if number == 1 { "" } else { "\n" };
-            output::print(&format!(
-                "{space}{number}/{}  {}\n\n  $ {line}\n",
-                all.len(),
-                step.why.replace(". ", ".\n     ")
-            ));
+            let why = format!("{number}/{}  {}", all.len(), step.why.replace(". ", ".\n     "));
+            let why = output::folded(&why, output::columns());
+            output::print(&format!("{space}{}\n\n  $ {line}\n", why.trim_end()));
         }
         let started = Instant::now();
-        let answer = crate::itself()?.args(&step.words).output().context("this program")?;
+        let mut command = crate::itself()?;
+        // Answers are shown indented.
+        if let Some(columns) = output::columns() {
+            command.env("COLUMNS", columns.saturating_sub(2).to_string());
+        }
+        let answer = command.args(&step.words).output().context("this program")?;
         let seconds = started.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&answer.stdout);
         if !answer.status.success() {

@@ -351,9 +351,9 @@ impl Account {
         let scales = || all.iter().map(|n| n.noise().scale());
         let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
         let range = if high <= low * 1.0001 {
-            format!("{high:.3e}")
+            four_digits(high)
         } else {
-            format!("{low:.3e} to {high:.3e}")
+            format!("{} to {}", four_digits(low), four_digits(high))
         };
         match all.first() {
             None => "none".into(),
@@ -361,6 +361,16 @@ impl Account {
             Some(n) if n.gamma_rate().is_some() => format!("Gamma norm, scale {range}"),
             Some(_) => format!("Laplace, scale {range}"),
         }
+    }
+}
+
+/// Four significant digits, with an exponent where a reader would count zeros.
+fn four_digits(value: f64) -> String {
+    let text = format!("{value:.3e}");
+    let exponent: i32 = text.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
+    match exponent {
+        -3..=5 => format!("{value:.*}", (3 - exponent).max(0) as usize),
+        _ => text,
     }
 }
 

@@ -5,11 +5,11 @@ use std::io::Read as _;
 use consenso_engine::data::{
     Column, DataError, Dataset, Encoder, Encoding, Format, Kind, Label, Schema, Table, csv,
 };
-use flate2::read::GzDecoder;
+use ruzstd::decoding::StreamingDecoder;
 
 /// UCI Adult, bundled: see `data/ATTRIBUTION.md`.
-const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
-const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
+const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.zst");
+const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.zst");
 
 /// Returns the schema of the UCI Adult data (Becker and Kohavi, 1996), from its public
 /// documentation: 14 features, the label `income` with `>50K` positive. Categories are those of
@@ -30,14 +30,19 @@ pub fn adult_schema() -> Result<Schema, DataError> {
 /// None: a test reads them.
 pub fn adult_tables() -> Result<(Table, Table), DataError> {
     let schema = adult_schema()?;
-    let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
+    let train = csv::read(unpacked(ADULT_TRAIN, "adult.data")?.as_bytes(), "adult.data", &schema)?;
     // The test file writes its labels with a full stop at the end.
-    let mut test = String::new();
-    GzDecoder::new(ADULT_TEST)
-        .read_to_string(&mut test)
-        .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
-    let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
+    let test = unpacked(ADULT_TEST, "adult.test")?.replace(".\n", "\n");
+    let test = csv::read(test.as_bytes(), "adult.test", &schema)?;
     Ok((train, test))
+}
+
+fn unpacked(packed: &[u8], file: &str) -> Result<String, DataError> {
+    let read = |source| DataError::Read { file: file.to_owned(), source };
+    let mut decoder = StreamingDecoder::new(packed).map_err(|e| read(std::io::Error::other(e)))?;
+    let mut text = String::new();
+    decoder.read_to_string(&mut text).map_err(read)?;
+    Ok(text)
 }
 
 /// Returns the bundled UCI Adult data: 30,162 training and 15,060 test records (those without a

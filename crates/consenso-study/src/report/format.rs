@@ -39,6 +39,12 @@ pub fn exact(value: f64) -> String {
     })
 }
 
+/// A number as somebody wrote it, or three digits of one that was computed.
+pub(super) fn written(value: f64) -> String {
+    let whole = exact(value);
+    if whole.chars().count() <= 9 { whole } else { number(value, 3) }
+}
+
 /// A number exactly, with an exponent: `10⁻⁴`, `2·10³`; but `1`, not `10⁰`.
 pub(super) fn scientific(value: f64) -> String {
     let text = format!("{value:e}");

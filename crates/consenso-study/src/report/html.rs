@@ -1,7 +1,7 @@
 //! The page of a run.
 
 use super::figure::Figure;
-use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
+use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands, written};
 use super::{chart, coefficients, dimension, frontier, page, scores};
 use consenso_engine::model::Metrics;
 use consenso_engine::privacy::Meaning;
@@ -633,10 +633,10 @@ fn problem(record: &Record) -> String {
         ("Records from", p.source.clone()),
         ("Encoding", if p.encoding.is_empty() { "none".into() } else { p.encoding.clone() }),
         ("Agents N", thousands(p.agents)),
-        ("Records an agent", records),
+        ("Records per agent", records),
         ("Length of the model d", thousands(p.dim)),
         ("Loss", p.loss.clone()),
-        ("Regularisation μ", exact(p.regularization)),
+        ("Regularisation μ", written(p.regularization)),
         ("Graph", format!("{}, {}", p.graph, count(p.edges, "edge"))),
         (
             "Laplacian λ₂, λ_max (first run)",

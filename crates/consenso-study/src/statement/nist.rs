@@ -281,6 +281,8 @@ fn base(facts: &Facts, answers: &Answers) -> Section {
             Field::new("collection", "How was it collected?", answers.to("collection")),
             Field::new("controllers", "Who is responsible?", answers.to("controllers")),
             Field::new("legal_basis", "On which legal basis?", answers.to("legal_basis")),
+            Field::new("informed", "Were the people told?", answers.to("informed")),
+            Field::new("processors", "Who else processes it?", answers.to("processors")),
             Field::new("transfer", "Where do messages go?", answers.to("transfer")),
             Field::new("assessment", "Was the risk assessed?", answers.to("assessment")),
             Field::new("retention", "How long is it kept?", answers.to("retention")),

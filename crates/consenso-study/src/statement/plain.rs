@@ -30,6 +30,8 @@ pub(super) fn sections(facts: &Facts, answers: &Answers) -> Vec<Section> {
                 Field::new("controllers", "Who is responsible", answers.to("controllers")),
                 Field::new("purpose", "What for", answers.to("intended_use")),
                 Field::new("legal_basis", "Legal basis", answers.to("legal_basis")),
+                Field::new("informed", "Whether people were told", answers.to("informed")),
+                Field::new("processors", "Who else processes it", answers.to("processors")),
                 Field::new("transfer", "Where messages go", answers.to("transfer")),
                 Field::known("transport", "How messages are protected", nist::transport(facts)),
                 Field::new("assessment", "Assessment of the risk", answers.to("assessment")),

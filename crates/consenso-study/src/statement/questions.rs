@@ -16,7 +16,7 @@ enum Shape {
 
 /// Questions that no record answers: the same in every paper, so that one file of answers serves
 /// all of them.
-const QUESTIONS: [(&str, Shape, &str); 23] = [
+const QUESTIONS: [(&str, Shape, &str); 25] = [
     ("curators", Shape::Texts, "names of the organisations that publish the result"),
     ("intended_use", Shape::Text, "what the model is for, and who decides by it"),
     ("out_of_scope", Shape::Text, "what the model must not be used for"),
@@ -30,6 +30,16 @@ const QUESTIONS: [(&str, Shape, &str); 23] = [
         "controllers",
         Shape::Text,
         "who is responsible for the records (the controller), and whether the sites answer jointly",
+    ),
+    (
+        "informed",
+        Shape::Text,
+        "whether the people concerned were told of this use, and how they can object",
+    ),
+    (
+        "processors",
+        Shape::Text,
+        "whether records, keys or this program lie on somebody else's computers, and whose",
     ),
     (
         "transfer",

@@ -5,24 +5,24 @@ use crate::report::escape;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The statement as text of at most 100 columns: what is open is marked.
+/// The statement as text of at most 80 columns: what is open is marked.
 #[must_use]
 pub fn text(statement: &Statement) -> String {
-    let mut out = format!("{}\n\n{}\n", statement.title, wrapped(&statement.about, "", 100));
+    let mut out = format!("{}\n\n{}\n", statement.title, wrapped(&statement.about, "", COLUMNS));
     for section in &statement.sections {
         let _ = writeln!(out, "\n{}", section.title.to_uppercase());
         for field in &section.fields {
             let tier = field.tier.map_or(String::new(), |tier| format!(" [tier {tier}]"));
             let _ = writeln!(out, "\n  {}{tier}", field.question);
             for line in words(&field.answer).lines() {
-                let _ = writeln!(out, "{}", wrapped(line, "    ", 100));
+                let _ = writeln!(out, "{}", wrapped(line, "    ", COLUMNS));
             }
         }
     }
     let open = statement.open();
     if !open.is_empty() {
         let last = format!("{} open for a person to answer: {}", open.len(), open.join(", "));
-        let _ = writeln!(out, "\n{}", wrapped(&last, "", 100));
+        let _ = writeln!(out, "\n{}", wrapped(&last, "", COLUMNS));
     }
     out
 }
@@ -44,6 +44,8 @@ fn plain(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+const COLUMNS: usize = 80;
 
 fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let mut out = String::from(indent);
