@@ -81,7 +81,7 @@ stopifnot(identical(colnames(ends), c("fit", "lwr", "upr")), max(abs(ends - peer
 counts <- consenso_glm(visits ~ smokes, records, site = ~hospital, epsilon = 8, family = "poisson", schema = c(public, list(visits = c(0, 20))), seed = 3)
 held <- predict(counts, records, interval = "prediction", level = 0.9)
 stopifnot(mean(records$visits >= held[, "lwr"] & records$visits <= held[, "upr"]) > 0.9, is.na(predict(counts, data.frame(smokes = NA), interval = "prediction")))
-refuses(predict(fit, records, interval = "prediction"), "classes")
+refuses(predict(fit, records, interval = "prediction"), "are for poisson")
 refuses(predict(counts, records, type = "link", interval = "prediction"), "leave type out")
 
 # Personal models answer for their sites, and stay in this session.
