@@ -288,11 +288,9 @@ fn model(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64, calibration:
         Kind::Logistic => Loss::Logistic,
         Kind::Linear => Loss::Ridge { clip: f64::INFINITY },
         Kind::Poisson => Loss::Poisson(Poisson { clip: 60.0, most: 60.0 }),
-        Kind::NegativeBinomial => Loss::NegativeBinomial(NegativeBinomial {
-            clip: 60.0,
-            dispersion: None,
-            most: 60.0,
-        }),
+        Kind::NegativeBinomial => {
+            Loss::NegativeBinomial(NegativeBinomial { clip: 60.0, dispersion: None, most: 60.0 })
+        }
         Kind::Gamma => Loss::Gamma(Gamma { clip: 20.0, dispersion: 1.0 }),
         Kind::Hazards => Loss::Hazards { intervals: 6 },
         Kind::Stratified => Loss::StratifiedHazards(StratifiedHazards {}),

@@ -869,9 +869,8 @@ impl Experiment {
             Some(data) if step > 1 => {
                 let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
                 let shards = shards(&self.spec, data, &seed)?;
-                let some = |rows: &[usize]| -> Vec<usize> {
-                    rows.iter().copied().step_by(step).collect()
-                };
+                let some =
+                    |rows: &[usize]| -> Vec<usize> { rows.iter().copied().step_by(step).collect() };
                 let records = shards.iter().map(|shard| data.train.select(&some(&shard.rows)));
                 Ok(records.enumerate().map(|(i, r)| self.objective_of(r, run, i)).collect())
             }
