@@ -187,7 +187,7 @@ impl Configured for PrivSgpVr {
     }
 
     /// With room for this agent's records.
-    fn seated(&self, agent: usize, _: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
+    fn of_agent(&self, agent: usize, _: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
         Some(Arc::new(Self { records: *records.get(agent)?, ..self.clone() }))
     }
 }

@@ -9,7 +9,6 @@ use crate::model::{
     Calibration, Found, Inference, OutcomeBin, Spread, chi_squared_above, normal_quantile,
 };
 use crate::problem::Loss;
-use crate::problem::losses::{Gamma, NegativeBinomial};
 use crate::protocol::scouted::PredictionsBesideOutcomes;
 use crate::protocol::scouted::inference::MOST_MISSED;
 use crate::record::Estimates;
@@ -462,7 +461,7 @@ mod tests {
     use crate::data::{Dataset, Encoding, csv};
     use crate::experiment::{Finished, Inputs, Silent, SpecError, run};
     use crate::model::Model;
-    use crate::problem::losses::Quantile;
+    use crate::problem::losses::{Poisson, Quantile};
     use std::fmt::Write as _;
 
     const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -775,7 +774,7 @@ mod tests {
         use rand::RngExt;
         const RECORDS: usize = 1_000;
         let (x, ends) = ([0.7, -0.5], [-1.09, -0.68, -0.32, 0.09]);
-        let counts = Loss::Poisson { clip: 60.0, most: 60.0 };
+        let counts = Loss::Poisson(Poisson { clip: 60.0, most: 60.0 });
         for (loss, unit, noise) in [
             (Loss::Logistic, Some(1.0), 0.0),
             (Loss::Logistic, Some(1.0), 0.01),

@@ -24,6 +24,7 @@
 use super::inference::CURVATURE;
 use super::{Recipe, inference};
 use crate::problem::Loss;
+use crate::problem::losses::NegativeBinomial;
 
 /// Values of g: 1, and down to an eighth by fourths of an octave.
 const CHOICES: i32 = 12;
@@ -38,8 +39,10 @@ impl Recipe {
     pub(super) fn reach_of_counts(&self, standard: &[f64]) -> f64 {
         let loss = self.loss(standard);
         let alpha = match loss {
-            Loss::Poisson { .. } => 0.0,
-            Loss::NegativeBinomial { dispersion, .. } => dispersion.unwrap_or(0.0),
+            Loss::Poisson(_) => 0.0,
+            Loss::NegativeBinomial(NegativeBinomial { dispersion, .. }) => {
+                dispersion.unwrap_or(0.0)
+            }
             _ => return 1.0,
         };
         let Some((mean, deviation)) = self.label_moments(standard) else { return 1.0 };
@@ -109,13 +112,14 @@ fn cheapest(loss: Loss, mean: f64, spread: f64, length: f64, noise: &Noise) -> f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::losses::Poisson;
 
     /// Without noise nobody is weighed down for a score, nor where all means are alike; with noise
     /// large means are, less so where the curvature's noise is what counts. The numbers are those of
     /// the same sums in numpy.
     #[test]
     fn large_means_are_weighed_down_for_noise_alone() {
-        let loss = Loss::Poisson { clip: 60.0, most: 60.0 };
+        let loss = Loss::Poisson(Poisson { clip: 60.0, most: 60.0 });
         let g = |spread: f64, times: f64| {
             let noise = Noise { sampling: 5e-5, score: times * 2e-3, curvature: times * 3e-3 };
             cheapest(loss, 0.55, spread, 9.0, &noise)
