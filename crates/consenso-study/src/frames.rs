@@ -121,7 +121,7 @@ impl Frames {
             answers.iter_mut().zip(&phrases).for_each(|(a, asked)| a.question.clone_from(asked));
             answers
         };
-        if let (Some(spare), Source::Data(data)) = (spare, &inputs.source) {
+        if let (Some(spare), Some(data)) = (spare, inputs.source.dataset()) {
             name_all_but(&spare, &data.schema, &mut inputs.spec.query);
         }
         inputs.spec = inputs.spec.questions_alone().ok_or(FrameError::Unanswered)?;
