@@ -5,7 +5,7 @@
 //! Problem (what is solved, on whose records) ─► Network (graphs) ─► PublicFacts ─► Plan (every algorithm with its account) ─► Experiment
 //! ```
 
-use super::division::shard_counts;
+use super::division::{shard_counts, shards};
 use super::graphs::{facts, given_graphs, graphs};
 use super::notes::{loading_notes, loudest_site, notes};
 use super::objective::{judge, objective, open_clip, public_shares, site_weights, tie};
@@ -21,7 +21,9 @@ use super::spec::{self, AlgorithmSpec, ExperimentSpec, SpecError};
 use super::sweep;
 use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
-use crate::data::{Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask};
+use crate::data::{
+    Dataset, Encoding, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask,
+};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Directed, Graph};
 use crate::privacy::Claim;
@@ -849,12 +851,31 @@ impl Experiment {
     /// # Errors
     /// Records that are not in memory, or cannot be divided as asked.
     pub fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, ConfigError> {
+        self.locals_of_every(run, 1)
+    }
+
+    /// [`Self::locals`] of every `step`-th record of each agent; of all of them where records are
+    /// made up.
+    pub(super) fn locals_of_every(
+        &self,
+        run: u32,
+        step: usize,
+    ) -> Result<Vec<LocalObjective>, ConfigError> {
         match self.source.dataset() {
             Some(_) if self.alone => {
                 Err(ConfigError::of("the records of the other agents are not here"))
             }
             Some(data) if data.stored.is_some() => {
                 Err(ConfigError::of("the records are not in memory"))
+            }
+            Some(data) if step > 1 => {
+                let shards =
+                    shards(&self.spec, data, &Seed::from(self.spec.seed).for_run(u64::from(run)))?;
+                let some = |(agent, shard): (usize, &Shard)| {
+                    let rows: Vec<usize> = shard.rows.iter().copied().step_by(step).collect();
+                    self.objective_of(data.train.select(&rows), run, agent)
+                };
+                Ok(shards.iter().enumerate().map(some).collect())
             }
             _ => {
                 let all: Vec<usize> = (0..self.counts.len()).collect();
