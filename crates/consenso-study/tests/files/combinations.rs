@@ -249,6 +249,7 @@ fn what_goes_with_what_is_what_it_was() {
 /// What a refusal tells its reader to do begins with one of these.
 const WAYS: [&str; 15] = [
     "add ",
+    "audit ",
     "declare ",
     "give ",
     "keep ",
