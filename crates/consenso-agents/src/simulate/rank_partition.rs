@@ -238,7 +238,7 @@ pub struct RankState {
 
 impl std::fmt::Debug for RankState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PartedState(round={}, agents={})", self.round, self.players.len())
+        write!(f, "RankState(round={}, agents={})", self.round, self.players.len())
     }
 }
 

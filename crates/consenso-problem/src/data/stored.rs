@@ -102,7 +102,7 @@ impl Ends {
 
 impl fmt::Debug for StoredRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stored(rows={}, dim={})", self.len(), self.form.dim())
+        write!(f, "StoredRows(rows={}, dim={})", self.len(), self.form.dim())
     }
 }
 

@@ -53,7 +53,7 @@ enum Classes {
 
 impl std::fmt::Debug for DatasetWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Storing(rows={})", self.report.rows)
+        write!(f, "DatasetWriter(rows={})", self.report.rows)
     }
 }
 

@@ -247,8 +247,9 @@ fn what_goes_with_what_is_what_it_was() {
 }
 
 /// What a refusal tells its reader to do begins with one of these.
-const WAYS: [&str; 14] = [
+const WAYS: [&str; 15] = [
     "add ",
+    "audit ",
     "declare ",
     "give ",
     "keep ",
