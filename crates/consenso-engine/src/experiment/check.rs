@@ -22,7 +22,7 @@ use super::sweep;
 use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
 use crate::data::{
-    Dataset, Encoding, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask,
+    Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Directed, Graph};

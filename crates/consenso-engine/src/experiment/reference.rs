@@ -36,8 +36,9 @@ pub(super) fn reference(experiment: &Experiment) -> Result<Option<Reference>, Co
         return Ok(None);
     }
     // Without test records there is nothing to judge it on, and no need for another copy of the
-    // records.
-    Ok(match experiment.test_records(0) {
+    // records; pairs have no records of their own to choose μ on.
+    let of_pairs = experiment.objective.loss.is_of_pairs();
+    Ok(match experiment.test_records(0).filter(|_| !of_pairs) {
         Some(test) => tuned(experiment, &some_locals(experiment)?, test),
         None => None,
     })
