@@ -511,7 +511,10 @@ mod tests {
             Event::laplace(0.1, 3).sampled(0.01, NeighbourRelation::AddRemove).unwrap(),
             Event::gaussian(0.2, 4).sampled(0.5, NeighbourRelation::ReplaceOne).unwrap(),
             Event::gaussian(0.2, 4)
-                .drawn(Sampling { undrawn: 0.25, ..Sampling::new(0.5, NeighbourRelation::ReplaceOne) })
+                .drawn(Sampling {
+                    undrawn: 0.25,
+                    ..Sampling::new(0.5, NeighbourRelation::ReplaceOne)
+                })
                 .unwrap(),
         ];
         let text = serde_json::to_string(&events).unwrap();

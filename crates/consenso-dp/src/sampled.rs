@@ -794,8 +794,7 @@ mod tests {
     fn a_record_that_is_in_every_release_costs_no_less_than_its_densities_say() {
         let mixture = |table: f64, draw: f64, rate: f64| -> Box<dyn Fn(f64) -> f64> {
             Box::new(move |x| {
-                (1.0 - rate) * density(true, x - table)
-                    + rate * density(true, x - table - draw)
+                (1.0 - rate) * density(true, x - table) + rate * density(true, x - table - draw)
             })
         };
         for relation in RELATIONS {

@@ -169,8 +169,8 @@ pub mod protocol {
         DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory,
         MixName, MixRule, Muffliato, Needs, NeighbourhoodDescent, OutputAdmm, Pairwise, Parameters,
         Partial, Parts, Pdop, PenaltyPerturbation, Priced, PricedNoise, PricedRound, Protocol,
-        PublicFacts, PublishedCost, Randomized, Relaying, Response, Schedule, Scouting, Summed,
-        View, Weights, parse,
+        PublicFacts, PublishedCost, Randomized, Relaying, Remembering, Response, Schedule,
+        Scouting, Summed, View, Weights, parse,
     };
 }
 

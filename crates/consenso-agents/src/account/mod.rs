@@ -101,7 +101,6 @@ impl PricingFacts<'_> {
         }
     }
 
-
     /// The agent whose gradient one record moves farthest: with equal weights the smallest one.
     pub fn loudest(&self, facts: &PublicFacts) -> SiteWeight {
         if self.weights.is_empty() {
@@ -502,13 +501,13 @@ impl Steps<'_> {
         let Self { protocol, how, facts, terms, drop_outs } = *self;
         let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
         let declared = terms.costs.and_then(|c| c.gradient);
-        let gradient = declared.unwrap_or_else(|| match (terms.batch, protocol.parts().remembering)
-        {
-            (Some(rate), Some(_)) => {
-                terms.objective.sampled_change(terms.bounds, site_weight, rate, neighbours)
-            }
-            _ => terms.sensitivity(site_weight, neighbours),
-        });
+        let gradient =
+            declared.unwrap_or_else(|| match (terms.batch, protocol.parts().remembering) {
+                (Some(rate), Some(_)) => {
+                    terms.objective.sampled_change(terms.bounds, site_weight, rate, neighbours)
+                }
+                _ => terms.sensitivity(site_weight, neighbours),
+            });
         let step = |k| {
             known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
         };

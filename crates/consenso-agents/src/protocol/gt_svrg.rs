@@ -92,12 +92,7 @@ impl Protocol for GtSvrg {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            varying: true,
-            intervals: false,
-            batches: true,
-            ..Capabilities::default()
-        }
+        Capabilities { varying: true, intervals: false, batches: true, ..Capabilities::default() }
     }
 
     fn parts(&self) -> Parts<'_> {

@@ -392,10 +392,15 @@ mod tests {
             let drawn = format!("kind = \"{kind}\"\nrounds = 9\nstep = 0.5\nbatch = 0.25");
             let (charges, claim) = charges(&experiment("", &drawn));
             assert!(claim.epsilon <= 2.0 && claim.epsilon > 1.99, "{kind}: {}", claim.epsilon);
-            assert!(claim.caveats.iter().any(|c| c.contains("drawn or not")), "{:?}", claim.caveats);
+            assert!(
+                claim.caveats.iter().any(|c| c.contains("drawn or not")),
+                "{:?}",
+                claim.caveats
+            );
             let events: Vec<Event> = charges.iter().flat_map(|c| c.values().cloned()).collect();
             for event in &events {
-                let Mechanism::SampledGaussian { mu, undrawn, sampling, .. } = event.mechanism else {
+                let Mechanism::SampledGaussian { mu, undrawn, sampling, .. } = event.mechanism
+                else {
                     panic!("{event:?}")
                 };
                 // A record is in the table's mean over b, and in the sample's over b/4.

@@ -229,7 +229,10 @@ fn sampled_and_accelerated_methods_reach_the_optimum() {
     let (fast, slow) = (accelerated.optimum_gap, descent.optimum_gap);
     assert!(fast < 0.1 * slow, "{fast} of {slow}");
     // A table of what records said last is exact as well, where samples without it are not.
-    let kinds = ["privsgp-vr rounds = 4000, step = 0.2, batch = 0.2", "push-sum rounds = 4000, step = 0.2, batch = 0.2"];
+    let kinds = [
+        "privsgp-vr rounds = 4000, step = 0.2, batch = 0.2",
+        "push-sum rounds = 4000, step = 0.2, batch = 0.2",
+    ];
     let complete = format!("{CURVED}[graph]\nkind = \"complete\"\n");
     let corrected = ran(&file(&complete, &kinds));
     let [table, plain] = &corrected.record.algorithms[..] else { panic!("two algorithms") };
