@@ -11,7 +11,10 @@ const PARTS: [(&str, &str); 11] = [
         "commands",
         "what users start: wall time, processor time, and how busy that keeps the threads",
     ),
-    ("files", "drafting a schema of a large table and checking it, beside pandas and polars"),
+    (
+        "files",
+        "drafting a schema of a large table, checking it and a private run on it, beside pandas, polars and scikit-learn",
+    ),
     (
         "rounds",
         "how many exchanges of messages a private run takes, what one costs, and what more or fewer are worth",
@@ -285,36 +288,85 @@ fn write_table(path: &Path) -> std::io::Result<u64> {
     Ok(path.metadata()?.len())
 }
 
-/// Reading what people have. Processor time is what a loaded machine does not change.
+/// One line of a table: what was done, seconds on the clock and of the processor, bytes of memory.
+struct Measured {
+    name: String,
+    wall: f64,
+    processor: f64,
+    peak: f64,
+}
+
+/// A command, measured by GNU time where there is one: what memory it had at most.
+fn measured(name: &str, command: &mut Command) -> Option<Measured> {
+    let mut through = Command::new("/usr/bin/time");
+    through.args(["-f", "%M"]).arg(command.get_program()).args(command.get_args());
+    if !Path::new("/usr/bin/time").exists() {
+        let (wall, processor, _) = timed(command)?;
+        return Some(Measured { name: name.into(), wall, processor, peak: f64::NAN });
+    }
+    let (before, began) = (processor_time(), std::time::Instant::now());
+    let out = through.stdin(std::process::Stdio::null()).output().ok()?;
+    let (wall, processor) = (began.elapsed().as_secs_f64(), processor_time() - before);
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() {
+        eprintln!("{said}");
+        return None;
+    }
+    let kilobytes: f64 = said.lines().last().and_then(|l| l.parse().ok()).unwrap_or(f64::NAN);
+    Some(Measured { name: name.into(), wall, processor, peak: 1024.0 * kilobytes })
+}
+
+/// Reading what people have, and a private run on it, beside what others read and fit. Processor
+/// time is what a loaded machine does not change.
 fn files() -> bool {
     let Some((consenso, place)) = released() else { return false };
     let (table, schema) = (place.join("table.csv"), place.join("schema.toml"));
     let Ok(bytes) = write_table(&table) else { return false };
     let (megabytes, table) = (bytes as f64 / 1e6, table.display().to_string());
-    say(&format!("\nFiles: 2 million records of 13 columns, {megabytes:.0} MB"));
-    let show = |name: &str, wall: f64, processor: f64| {
-        let speed = megabytes / wall;
-        say(&format!("  {name:24} wall {wall:6.2}   processor {processor:6.2}   {speed:5.0} MB/s"));
-    };
     let of = schema.display().to_string();
-    let ours: [(&str, &[&str]); 2] = [
-        ("data schema", &["data", "schema", &table, "--out", &of]),
-        ("data check", &["data", "check", &table, "--schema", &of]),
-    ];
-    for (name, arguments) in ours {
-        let mut command = Command::new(&consenso);
-        let Some((wall, processor, _)) = timed(command.args(arguments)) else { return false };
-        show(name, wall, processor);
+    let study = place.join("study.toml");
+    let text = format!(
+        "name = \"table\"\nseed = 1\nruns = 1\n[data]\npath = {table:?}\nschema = {of:?}\nagents = 40\nhold_out = 0.1\n\
+         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"auto\"\n"
+    );
+    if std::fs::write(&study, text).is_err() {
+        return false;
     }
-    let Some(python) = python("bench-files", &["pandas", "polars"]) else { return true };
-    for (name, import) in [("pandas.read_csv", "pandas"), ("polars.read_csv", "polars")] {
-        // What importing takes is not reading.
-        let run = |code: &str| timed(Command::new(&python).args(["-c", code]));
-        let import = format!("import {import} as library");
-        let read = format!("{import}; library.read_csv({table:?})");
-        if let (Some(without), Some(with)) = (run(&import), run(&read)) {
-            show(name, with.0 - without.0, with.1 - without.1);
+    let (study, out) = (study.display().to_string(), place.join("study").display().to_string());
+    let ours: [(&str, &[&str]); 3] = [
+        ("consenso data schema", &["data", "schema", &table, "--out", &of]),
+        ("consenso data check", &["data", "check", &table, "--schema", &of]),
+        ("consenso run, 40 sites, auto, ε = 1", &["run", &study, "--json", "--out", &out]),
+    ];
+    let mut lines = Vec::new();
+    for (name, arguments) in ours {
+        let Some(line) = measured(name, Command::new(&consenso).args(arguments)) else {
+            return false;
+        };
+        lines.push(line);
+        // A draft supports no claim before somebody has looked at it; these records are made up.
+        if let Ok(draft) = std::fs::read_to_string(&schema) {
+            let _ = std::fs::write(&schema, draft.replace("reviewed = false", "reviewed = true"));
         }
+    }
+    let packages = ["pandas", "polars", "pyarrow", "scikit-learn"];
+    let peers = python("bench-files", &packages).and_then(|python| {
+        output(Command::new(python).arg(root().join("benches").join("files.py")).arg(&table))
+    });
+    for line in peers.iter().flat_map(|text| text.lines()) {
+        lines.push(Measured {
+            name: line.split('"').nth(3).unwrap_or_default().to_owned(),
+            wall: number(line, "wall"),
+            processor: number(line, "processor"),
+            peak: number(line, "peak"),
+        });
+    }
+    say(&format!(
+        "\n| 2 million records of 13 columns, {megabytes:.0} MB | seconds | of the processor | MB/s of the processor | memory |\n|---|---|---|---|---|"
+    ));
+    for Measured { name, wall, processor, peak } in lines {
+        let (speed, peak) = (megabytes / processor, peak / 1e9);
+        say(&format!("| {name} | {wall:.2} | {processor:.2} | {speed:.0} | {peak:.2} GB |"));
     }
     true
 }
@@ -354,6 +406,13 @@ fn rounds() -> bool {
             ));
         }
     }
+    say("\nA round without privacy, 100 agents of 100 records, beside decent-bench 0.3.0");
+    let packages = ["decent-bench==0.3.0", "networkx", "numpy"];
+    let beside = newest_python("bench-decent", &packages).and_then(|python| {
+        let script = root().join("benches").join("beside_decent_bench.py");
+        output(Command::new(python).arg(script).arg(&consenso))
+    });
+    say(beside.as_deref().unwrap_or("  not measured: it needs Python 3.13"));
     true
 }
 
@@ -468,10 +527,19 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 
 /// A Python with the given packages in a throw-away environment of this name, or nothing.
 pub(crate) fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    environment("python3", name, packages)
+}
+
+/// The same with Python 3.13, where there is one.
+fn newest_python(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    environment("python3.13", name, packages)
+}
+
+fn environment(interpreter: &str, name: &str, packages: &[&str]) -> Option<PathBuf> {
     let home = root().join("target").join(name);
     let python = home.join("bin").join("python");
     if !python.exists() {
-        output(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+        output(Command::new(interpreter).args(["-m", "venv"]).arg(&home))?;
     }
     eprintln!("── pip install {}", packages.join(" "));
     output(
@@ -540,11 +608,16 @@ fn simulate(million: bool) -> bool {
         ));
     }
     for line in lines("high-dimension") {
-        let (ms, floor) = (number(&line, "ms"), number(&line, "floor_ms"));
+        let (ms, memory, noise) =
+            (number(&line, "ms"), number(&line, "floor_ms"), number(&line, "noise_ms"));
+        let floor = memory + noise;
         say(
             "\nd = 100,000, 20 non-zeros a row, 10 agents of 3,000 records, with noise, one thread: a round",
         );
-        say(&format!("  {ms:10.3} ms   memory floor {floor:9.3} ms   {:5.2}× floor", ms / floor));
+        say(&format!(
+            "  {ms:10.3} ms   floor {floor:9.3} ms ({memory:.3} of memory, {noise:.3} of exact noise)   {:5.2}× floor",
+            ms / floor
+        ));
     }
     say("\nAgents of 100 records, d = 14, with noise, two threads: a round");
     for line in lines("scale") {

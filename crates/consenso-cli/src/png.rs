@@ -9,7 +9,7 @@ use anyhow::Result;
 #[cfg(not(feature = "png"))]
 pub(crate) fn check() -> Result<()> {
     anyhow::bail!(
-        "--png: this build cannot write PNG; the SVG figures hold the same\n  help: cargo install --path crates/consenso-cli --features png"
+        "--png: this build cannot write PNG; the SVG figures hold the same\n  help: cargo install --locked --path crates/consenso-cli --features png"
     )
 }
 

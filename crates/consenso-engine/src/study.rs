@@ -22,6 +22,7 @@ use crate::problem::{Constraint, Loss, LossOptions, SiteWeights};
 use crate::protocol::{Algorithms, Parameters, Protocol};
 use crate::record::{Record, ResultKind, Shareable};
 use serde_json::Value;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What is publicly known about every row, whatever the records are. Never compute it from the
@@ -258,6 +259,23 @@ impl Rows {
 
     fn rows(&self) -> impl Iterator<Item = &[f64]> {
         self.values.chunks_exact(self.dim)
+    }
+
+    /// The rows one after the other; their memory is free once the last was used. They may fill
+    /// most of it.
+    fn let_go(self) -> impl Iterator<Item = Row> {
+        let (site, rows) = (Rc::new(self), 0..);
+        rows.take(site.len()).map(move |index| Row(Rc::clone(&site), index))
+    }
+}
+
+/// One row of a site that is let go.
+struct Row(Rc<Rows>, usize);
+
+impl AsRef<[f64]> for Row {
+    fn as_ref(&self) -> &[f64] {
+        let Self(site, index) = self;
+        &site.values[index * site.dim..][..site.dim]
     }
 }
 
@@ -826,12 +844,12 @@ fn dataset(
     encoding: Encoding,
 ) -> Result<(Dataset, Encode), StudyError> {
     let fail = |message: String| StudyError::Rows(message);
-    let first = sites.first().ok_or_else(|| fail("there is no site".into()))?.clone();
+    let first = sites.first().ok_or_else(|| fail("there is no site".into()))?;
     if names.len() != sites.len() {
         return Err(fail(format!("there are {} names for {} sites", names.len(), sites.len())));
     }
-    let bounds = &*first.bounds;
-    let different = |site: &&Rows| *site.bounds != *bounds || site.dim != first.dim;
+    let (bounds, features) = (Arc::clone(&first.bounds), first.dim);
+    let different = |site: &&Rows| *site.bounds != *bounds || site.dim != features;
     if sites.iter().chain(test).any(|site| different(&site)) {
         return Err(fail("all sites need the same public bounds and as many features".into()));
     }
@@ -860,14 +878,8 @@ fn dataset(
             columns.push(Column::new(label_name(ranges), Kind::Label(label)));
             let schema = Schema::new(columns, Format::default(), true)?;
             let labels: Vec<f64> = sites.iter().flat_map(|s| s.labels.iter().copied()).collect();
-            let table = Table::from_rows(
-                &schema,
-                "rows in memory",
-                sites.iter().flat_map(Rows::rows),
-                &labels,
-            )?;
-            // Rows are let go before they are encoded: they may fill most of the memory.
-            drop(sites);
+            let rows = sites.into_iter().flat_map(Rows::let_go);
+            let table = Table::from_rows(&schema, "rows in memory", rows, &labels)?;
             let test = test
                 .map(|t| Table::from_rows(&schema, "test rows", t.rows(), &t.labels))
                 .transpose()?;
@@ -876,14 +888,16 @@ fn dataset(
             (data, Encode::Ranged { encoder, ranges: ranges.iter().map(|r| (r.1, r.2)).collect() })
         }
         shape @ Shape::Norm { most, intercept } => {
-            let encode = Encode::Plain { shape: shape.clone(), dim: first.dim };
-            let dim = encode.dim();
-            let records = |all: &[&Rows]| {
-                let mut records = Records::with_capacity(dim, all.iter().map(|r| r.len()).sum());
+            let encode = Encode::Plain { shape: shape.clone(), dim: features };
+            let (dim, rows) = (encode.dim(), sites.iter().map(Rows::len).sum::<usize>());
+            let records = |all: Vec<Rows>| {
+                let mut records = Records::with_capacity(dim, all.iter().map(Rows::len).sum());
                 let mut out = vec![0.0; dim];
-                for (row, label) in all.iter().flat_map(|s| s.rows().zip(s.labels.iter())) {
-                    encode.encode(row, &mut out);
-                    records.push(&out, *label);
+                for site in all {
+                    for (row, label) in site.rows().zip(site.labels.iter()) {
+                        encode.encode(row, &mut out);
+                        records.push(&out, *label);
+                    }
                 }
                 records.compressed()
             };
@@ -898,9 +912,9 @@ fn dataset(
             let schema = Schema::new(columns, Format::default(), true)?;
             let data = Dataset {
                 source: "rows in memory".into(),
-                train: records(&sites.iter().collect::<Vec<_>>()),
-                test: test.map(|t| records(&[t])),
-                bounds: norm_bounds(*most, *intercept, first.dim),
+                train: records(sites),
+                test: test.map(|t| records(vec![t.clone()])),
+                bounds: norm_bounds(*most, *intercept, features),
                 task,
                 classes,
                 features: (1..=dim).map(|i| format!("x{i}")).collect(),
@@ -909,10 +923,7 @@ fn dataset(
                 schema,
                 person: None,
                 groupings: Vec::new(),
-                report: LoadReport {
-                    rows: sites.iter().map(|s| s.len() as u64).sum(),
-                    ..LoadReport::default()
-                },
+                report: LoadReport { rows: rows as u64, ..LoadReport::default() },
                 test_report: None,
                 test_sites: None,
                 test_groupings: Vec::new(),

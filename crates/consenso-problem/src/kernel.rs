@@ -33,6 +33,8 @@ pub(crate) trait Lanes: Copy {
     fn power_of_two(self, shifted: Self::V) -> Self::V;
     /// ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])) of each of four.
     fn totals(self, v: [Self::V; 4]) -> [f64; 4];
+    /// The numbers of a table that eight codes name.
+    fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Self::V;
     /// Asks for a line of memory that is read soon, where the machine can be asked.
     #[inline(always)]
     fn prefetch(self, _soon: &Lanes8) {}
@@ -81,11 +83,14 @@ impl Lanes for Portable {
     fn totals(self, v: [Eight; 4]) -> [f64; 4] {
         v.map(|v| ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])))
     }
+    fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Eight {
+        codes.map(|code| table[usize::from(code)])
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Lanes, Lanes8};
+    use super::{LANES, Lanes, Lanes8, Lookup};
     use pulp::cast;
     use pulp::x86::V3;
     use std::arch::x86_64::__m256d;
@@ -156,6 +161,15 @@ mod avx2 {
             cast(self.avx2._mm256_permute4x64_pd::<0b11_01_10_00>(mixed))
         }
         #[inline(always)]
+        fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Pair {
+            // One by one into registers: eight stores that one load waits for took longer.
+            let [a, b, c, d, e, f, g, h] = codes.map(usize::from);
+            [
+                self.avx._mm256_setr_pd(table[a], table[b], table[c], table[d]),
+                self.avx._mm256_setr_pd(table[e], table[f], table[g], table[h]),
+            ]
+        }
+        #[inline(always)]
         fn prefetch(self, soon: &Lanes8) {
             self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                 std::ptr::from_ref(soon).cast(),
@@ -166,7 +180,7 @@ mod avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{Lanes, Lanes8};
+    use super::{LANES, Lanes, Lanes8, Lookup};
     use pulp::cast;
     use pulp::x86::V4;
     use std::arch::x86_64::__m512d;
@@ -225,6 +239,10 @@ mod avx512 {
             (*self).totals([cast(a), cast(b), cast(c), cast(d)])
         }
         #[inline(always)]
+        fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> __m512d {
+            cast((*self).pick(table, codes))
+        }
+        #[inline(always)]
         fn prefetch(self, soon: &Lanes8) {
             (*self).prefetch(soon);
         }
@@ -234,7 +252,7 @@ mod avx512 {
 /// Registers of 512 bits where they pay: processors that have VBMI2 (Ice Lake, Zen 4 and later)
 /// keep their clock with them, those before lower it. Measured on Ice Lake against AVX2: dense rows
 /// in the cache 1.1 to 1.2 times as fast (with eight chains; four were slower), rows from memory as
-/// fast, codes slower.
+/// fast. On Zen 5 codes from memory are 1.1 times as fast.
 #[cfg(target_arch = "x86_64")]
 fn wide() -> Option<pulp::x86::V4> {
     if std::is_x86_feature_detected!("avx512vbmi2") { pulp::x86::V4::try_new() } else { None }
@@ -558,8 +576,8 @@ impl<L: Link> Kernel for Pass<'_, L> {
 
 /// A loop over the rows, for any [`Lanes`].
 trait Kernel: Sized {
-    /// Whether wide registers help: not where numbers are gathered one by one, which takes longer
-    /// into one register than into two.
+    /// Whether wide registers help: not where numbers are gathered one by one and hardly anything
+    /// is computed from them.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "registers there have one width")
@@ -822,13 +840,10 @@ impl Terms<'_> {
             }
         }
         for t in 0..T {
-            let mut levels = [0.0; LANES];
+            let mut levels = s.splat(0.0);
             for (codes, table) in rows.codes_of(first + t).iter().zip(tables) {
-                for lane in 0..LANES {
-                    levels[lane] += table[usize::from(codes[lane])];
-                }
+                levels = s.add(levels, s.pick(table, codes));
             }
-            let levels = s.load(&Lanes8(levels));
             out[t] = s.store(match rows.shape.scale {
                 Some(k) => s.fma(levels, s.load(&numbers[t][k]), margins[t]),
                 None => s.add(levels, margins[t]),
@@ -859,8 +874,6 @@ struct CodedMargins<'a> {
 }
 
 impl Kernel for CodedMargins<'_> {
-    const WIDE: bool = false;
-
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, x, scratch: Scratch { tables, weights, .. }, out } = self;
@@ -887,8 +900,6 @@ struct CodedPass<'a, L> {
 }
 
 impl<L: Link> Kernel for CodedPass<'_, L> {
-    const WIDE: bool = false;
-
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, labels, x, link, scratch, gradient } = self;

@@ -455,7 +455,7 @@ impl<'a> Beginning<'a> {
         let rows = length * count(b'\n') / text.len().max(1) as u64 + 1;
         let bytes = match schema {
             Some(schema) if Layout::of(self.path, &text) != Layout::Libsvm => {
-                rows * Encoder::new(schema, encoding)?.row_bytes() as u64
+                rows * Encoder::new(schema, encoding)?.row_bytes(schema) as u64
             }
             // A column, a number and some more for the row.
             _ => rows * 16 + length * count(b':') / text.len().max(1) as u64 * 12,

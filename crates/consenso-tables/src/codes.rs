@@ -79,8 +79,18 @@ impl CodeLayout {
     /// Whether codes are read faster than the rows themselves: a byte a category and few numbers
     /// beside them.
     pub(super) fn pays(&self) -> bool {
+        self.fits() && self.dim >= 2 * (self.numbers.len() + self.parts.len())
+    }
+
+    /// Whether codes take less memory than all features, or than so many non-zeros of so many rows.
+    pub(super) fn is_smaller(&self, rows: usize, nonzeros: usize) -> bool {
+        self.fits() && rows * (8 * self.numbers.len() + self.parts.len()) < 12 * nonzeros
+    }
+
+    /// Whether there are categories, and all fit a byte.
+    fn fits(&self) -> bool {
         let fits = self.parts.iter().all(|levels| (1..=LEVELS).contains(&levels.len()));
-        fits && !self.parts.is_empty() && self.dim >= 2 * (self.numbers.len() + self.parts.len())
+        fits && !self.parts.is_empty()
     }
 
     /// Categories read together, for so many rows: every combination of levels costs a little, once
@@ -245,15 +255,13 @@ impl Codes {
         parts(self) == parts(other)
     }
 
-    /// All rows of blocks of one shape; nothing if they are of several.
-    pub(super) fn joined(blocks: &[&Self]) -> Option<Self> {
-        let shape = &blocks.first()?.shape;
-        if !blocks.iter().all(|b| Arc::ptr_eq(&b.shape, shape) || b.shape == *shape) {
-            return None;
+    /// Adds all rows of a block; nothing, and `false`, if it has another shape.
+    pub(super) fn extend(&mut self, block: &Self) -> bool {
+        let same = Arc::ptr_eq(&block.shape, &self.shape) || block.shape == self.shape;
+        if same {
+            self.copy(block, 0..block.rows, |_, _, number| number);
         }
-        let mut out = Self::new(Arc::clone(shape), blocks.iter().map(|b| b.rows).sum());
-        blocks.iter().for_each(|block| out.copy(block, 0..block.rows, |_, _, number| number));
-        Some(out)
+        same
     }
 
     /// Some rows with every feature times its factor, not scaled any more (what scaled them is
@@ -394,10 +402,11 @@ impl Codes {
         &self.codes[tile * count..][..count]
     }
 
-    /// One row, zeros and all.
-    pub(super) fn row(&self, index: usize) -> Vec<f64> {
+    /// Writes one row, zeros and all.
+    pub(super) fn row_into(&self, index: usize, row: &mut Vec<f64>) {
         let (tile, lane) = (index / LANES, index % LANES);
-        let mut row = self.shape.base.clone();
+        row.clear();
+        row.extend_from_slice(&self.shape.base);
         row.resize(self.shape.dim, 0.0);
         let numbers = self.numbers_of(tile);
         for (&column, number) in self.shape.numbers.iter().zip(numbers) {
@@ -410,6 +419,12 @@ impl Codes {
                 row[column as usize] += scale * value;
             }
         }
+    }
+
+    /// One row, zeros and all.
+    pub(super) fn row(&self, index: usize) -> Vec<f64> {
+        let mut row = Vec::with_capacity(self.shape.dim);
+        self.row_into(index, &mut row);
         row
     }
 
@@ -450,7 +465,9 @@ mod tests {
             all.select(&(600..1200).collect::<Vec<_>>()),
         ];
         halves.iter().for_each(|half| joined.append(half));
-        assert!(joined == all && Codes::joined(&[&halves[0], &halves[1]]) == Some(all));
+        assert!(joined == all);
+        let mut anew = Codes::new(Arc::clone(&shape), rows);
+        assert!(halves.iter().all(|half| anew.extend(half)) && anew == all);
     }
 
     /// Two numbers, three categories, a number that scales and a feature that is always −2.

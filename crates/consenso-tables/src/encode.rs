@@ -547,15 +547,20 @@ impl Encoder {
     /// show.
     #[doc(hidden)]
     pub fn keeping(&self, table: &Table) -> Keeping {
-        let (shape, columns) = self.shape();
+        let (shape, columns) = self.shape(table.schema());
         // What is unknown has no code.
-        let coded = table.report().unknown.is_empty();
-        if coded && shape.pays() && (0..table.len()).all(|i| table.listed(i).is_none()) {
+        let coded = table.report().unknown.is_empty() && !table.is_listed();
+        if coded && shape.pays() {
             return Keeping::Codes(Arc::new(shape), columns);
         }
         let sample = table.len().min(32);
         let mut records = Records::sparse(self.dim());
         (0..sample).for_each(|index| self.push(table, index, table.labels()[index], &mut records));
+        // No kernel reads rows that are not standardised yet: they are kept as what is smallest.
+        let raw = self.parts.contains(&Part::Code);
+        if coded && raw && shape.is_smaller(sample, records.stored()) {
+            return Keeping::Codes(Arc::new(shape), columns);
+        }
         if 4 * records.stored() > sample * self.dim() { Keeping::Rows } else { Keeping::Nonzeros }
     }
 
@@ -617,23 +622,30 @@ impl Encoder {
         }
     }
 
-    /// About how many bytes a row of a file that lists all cells takes outside memory.
+    /// About how many bytes a row of a file of this schema that lists all cells takes outside
+    /// memory.
     #[must_use]
-    pub fn row_bytes(&self) -> usize {
-        let (shape, columns) = self.shape();
-        8 + if shape.pays() { 8 * shape.numbers.len() + columns.len() } else { 8 * self.dim() }
+    pub fn row_bytes(&self, schema: &Schema) -> usize {
+        let (shape, columns) = self.shape(schema);
+        let coded =
+            shape.pays() || self.parts.contains(&Part::Code) && shape.is_smaller(1, self.dim());
+        8 + if coded { 8 * shape.numbers.len() + columns.len() } else { 8 * self.dim() }
     }
 
     /// How rows are kept as codes, and the column of each of their categories.
-    fn shape(&self) -> (CodeLayout, Vec<usize>) {
+    fn shape(&self, schema: &Schema) -> (CodeLayout, Vec<usize>) {
         let (mut shape, mut columns) = (CodeLayout::default(), Vec::new());
-        for (c, part) in self.parts.iter().enumerate() {
-            match part {
-                Part::OneOf { count } => {
+        for (c, (part, column)) in self.parts.iter().zip(schema.features()).enumerate() {
+            match (part, &column.kind) {
+                (Part::Code, Kind::Categorical { categories }) => {
+                    shape.category(categories.len(), 1, |code| (0, code as f64));
+                    columns.push(c);
+                }
+                (Part::OneOf { count }, _) => {
                     shape.category(*count, *count, |l| (l, 1.0));
                     columns.push(c);
                 }
-                Part::Levels { shares, floor } => {
+                (Part::Levels { shares, floor }, _) => {
                     if scouted::category(&mut shape, shares, *floor) {
                         columns.push(c);
                     }

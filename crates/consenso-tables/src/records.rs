@@ -368,26 +368,10 @@ impl Records {
     /// All rows of blocks of one width, one after the other.
     #[must_use]
     #[doc(hidden)]
-    pub fn joined<'a>(blocks: &[&'a Self]) -> Self {
-        let code = |block: &&'a Self| match &block.features {
-            Features::Coded(codes) => Some(codes),
-            _ => None,
-        };
-        let codes: Option<Vec<_>> = blocks.iter().map(code).collect();
-        let dim = blocks.first().map_or(0, |b| b.dim);
-        if let Some(features) = codes.and_then(|codes| Codes::joined(&codes)) {
-            let labels = blocks.iter().flat_map(|b| b.labels.iter().copied()).collect();
-            let persons = Vec::new();
-            return Self { dim, features: Features::Coded(features), labels, persons };
-        }
-        let mut out = match blocks.first().map(|b| &b.features) {
-            Some(Features::Sparse(_)) => Self::sparse(dim),
-            _ => Self::with_capacity(dim, blocks.iter().map(|b| b.len()).sum()),
-        };
-        for block in blocks {
-            (0..block.len())
-                .for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
-        }
+    pub fn joined(blocks: &[&Self]) -> Self {
+        let Some(first) = blocks.first() else { return Self::with_capacity(0, 0) };
+        let mut out = first.like(blocks.iter().map(|block| block.len()).sum());
+        blocks.iter().for_each(|block| out.extend(block));
         out
     }
 
@@ -397,16 +381,25 @@ impl Records {
     #[doc(hidden)]
     pub fn gathered(rows: usize, mut blocks: impl Iterator<Item = Self>) -> Self {
         let Some(first) = blocks.next() else { return Self::joined(&[]) };
-        if let Features::Coded(_) = first.features {
-            let all: Vec<Self> = std::iter::once(first).chain(blocks).collect();
-            return Self::joined(&all.iter().collect::<Vec<_>>());
-        }
         let mut out = first.like(rows);
         for block in std::iter::once(first).chain(blocks) {
-            (0..block.len())
-                .for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
+            out.extend(&block);
         }
         out
+    }
+
+    /// Adds all rows of a block of the same width.
+    fn extend(&mut self, block: &Self) {
+        if let (Features::Coded(codes), Features::Coded(more)) =
+            (&mut self.features, &block.features)
+            && codes.extend(more)
+        {
+            self.labels.extend_from_slice(&block.labels);
+            return;
+        }
+        for row in 0..block.len() {
+            self.push_entries(block.entries(row), block.labels[row]);
+        }
     }
 
     /// Some rows, divided by their feature `unit` (which is left out), every other feature times
@@ -519,12 +512,28 @@ impl Records {
     /// One row, zeros and all.
     #[must_use]
     pub fn row(&self, index: usize) -> Vec<f64> {
-        if let Features::Coded(codes) = &self.features {
-            return codes.row(index);
-        }
-        let mut row = vec![0.0; self.dim];
-        self.entries(index).for_each(|(column, value)| row[column as usize] = value);
+        let mut row = Vec::with_capacity(self.dim);
+        self.row_into(index, &mut row);
         row
+    }
+
+    /// Writes one row, zeros and all, into room that is kept from one row to the next.
+    #[doc(hidden)]
+    pub fn row_into(&self, index: usize, row: &mut Vec<f64>) {
+        match &self.features {
+            Features::Coded(codes) => codes.row_into(index, row),
+            Features::Tiles(tiles) => {
+                let tile = &tiles[index / LANES * self.dim..][..self.dim];
+                row.clear();
+                row.extend(tile.iter().map(|lanes| lanes.0[index % LANES]));
+            }
+            Features::Sparse(rows) => {
+                row.clear();
+                row.resize(self.dim, 0.0);
+                let (columns, values) = rows.row(index);
+                columns.iter().zip(values).for_each(|(&column, &v)| row[column as usize] = v);
+            }
+        }
     }
 
     /// The labels.

@@ -430,9 +430,10 @@ impl RawLayout {
         } else {
             Records::with_capacity(self.features() + 1, raw.len())
         };
-        let limit = self.floor_and_limit(standard).1;
+        let (limit, mut values) = (self.floor_and_limit(standard).1, Vec::new());
         for (index, &label) in raw.labels().iter().enumerate() {
-            let (values, label) = (raw.row(index), self.standard_label(standard, label));
+            raw.row_into(index, &mut values);
+            let label = self.standard_label(standard, label);
             if !coded {
                 records.push_with(|row| {
                     self.standardise(standard, &values, row);

@@ -866,6 +866,16 @@ impl Experiment {
     /// # Errors
     /// Records that are not in memory, or cannot be divided as asked.
     pub fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, ConfigError> {
+        self.locals_of_every(run, 1)
+    }
+
+    /// [`Self::locals`] of every `step`-th record of each agent; of all of them where records are
+    /// made up.
+    pub(super) fn locals_of_every(
+        &self,
+        run: u32,
+        step: usize,
+    ) -> Result<Vec<LocalObjective>, ConfigError> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
         let local = |(agent, records): (usize, Records)| {
             self.objective_on(records).weighted(self.weight(run, agent))
@@ -892,7 +902,12 @@ impl Experiment {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards
                     .iter()
-                    .map(|shard| data.train.select(&shard.rows))
+                    .map(|shard| match step {
+                        1 => data.train.select(&shard.rows),
+                        _ => data
+                            .train
+                            .select(&shard.rows.iter().copied().step_by(step).collect::<Vec<_>>()),
+                    })
                     .enumerate()
                     .map(local)
                     .collect())

@@ -7,6 +7,7 @@
 //! intercept, and chooses μ on records it did not train on.
 
 use super::check::Experiment;
+use crate::config_error::ConfigError;
 use crate::data::Records;
 use crate::model::Metrics;
 use crate::problem::solve::central_optimum;
@@ -26,9 +27,23 @@ const MOST: usize = 8_000_000;
 const INTERCEPT: f64 = 10.0;
 
 /// The tuned model without privacy, of the records of the first run and judged on its test records.
-pub(super) fn reference(experiment: &Experiment, locals: Vec<LocalObjective>) -> Option<Reference> {
-    let mut test = experiment.test_records(0)?;
-    let locals = &sample(experiment, locals, MOST)[..];
+///
+/// # Errors
+/// Records that are not in memory, or cannot be divided as asked.
+pub(super) fn reference(experiment: &Experiment) -> Result<Option<Reference>, ConfigError> {
+    // Without test records there is nothing to judge it on, and no need for another copy of the
+    // records.
+    Ok(match experiment.test_records(0) {
+        Some(test) => tuned(experiment, &some_locals(experiment)?, test),
+        None => None,
+    })
+}
+
+fn tuned(
+    experiment: &Experiment,
+    locals: &[LocalObjective],
+    mut test: Cow<'_, Records>,
+) -> Option<Reference> {
     // Raw columns are standardised first, as they are on the whole.
     let standardised = experiment.reference(locals);
     let mut unit = 1.0;
@@ -89,6 +104,16 @@ pub(super) fn reference(experiment: &Experiment, locals: Vec<LocalObjective>) ->
     Some(named(best, metrics.in_units(unit)))
 }
 
+/// The records of all agents, or every k-th of each where they hold more than [`MOST`] numbers.
+fn some_locals(experiment: &Experiment) -> Result<Vec<LocalObjective>, ConfigError> {
+    let Some(layout) = &experiment.layout else {
+        return Ok(sample(experiment, experiment.locals(0)?, MOST));
+    };
+    // Rows that are standardised later have one width: those that are left out are never copied.
+    let rows: usize = experiment.counts.iter().sum();
+    experiment.locals_of_every(0, (rows * (layout.features() + 1)).div_ceil(MOST).max(1))
+}
+
 /// The records of all agents, or every k-th of each where they hold more than `most` numbers.
 fn sample(
     experiment: &Experiment,
@@ -96,11 +121,7 @@ fn sample(
     most: usize,
 ) -> Vec<LocalObjective> {
     let records = || locals.iter().filter_map(|local| Some(local.mean_loss()?.records()));
-    let stored = match &experiment.layout {
-        Some(layout) => records().map(Records::len).sum::<usize>() * (layout.features() + 1),
-        None => records().map(Records::stored).sum(),
-    };
-    let step = stored.div_ceil(most);
+    let step = records().map(Records::stored).sum::<usize>().div_ceil(most);
     if step <= 1 {
         return locals;
     }

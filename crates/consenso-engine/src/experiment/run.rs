@@ -91,22 +91,19 @@ pub(super) struct Instance {
     optimum: Minimiser,
     /// λ* of a linear constraint.
     multiplier: Vec<f64>,
+    /// The objective of the optimum at zero.
+    zero_objective: f64,
     local_only_accuracy: Option<f64>,
-    /// All records and what their columns look like without noise, where columns are scouted.
-    reference: Option<(Vec<f64>, LocalObjective)>,
+    /// What columns look like without noise, where they are scouted.
+    reference: Option<Vec<f64>>,
 }
 
 impl Instance {
-    /// What the optimum is of.
-    fn objectives(&self) -> &[LocalObjective] {
-        self.reference.as_ref().map_or(&self.locals, |r| std::slice::from_ref(&r.1))
-    }
-
     /// Test records as the optimum sees them.
     fn test<'a>(&self, experiment: &'a Experiment) -> Option<std::borrow::Cow<'a, Records>> {
         let test = experiment.test_records(self.run)?;
         match &self.reference {
-            Some((standard, _)) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
+            Some(standard) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
             None => Some(test),
         }
     }
@@ -202,12 +199,7 @@ pub fn run_pieces(
             match task {
                 Task::Reference => {
                     observer.stage("tuned reference without privacy", 0);
-                    // Without test records there is nothing to judge it on, and no need for another
-                    // copy of the records.
-                    let found = match experiment.test_records(0) {
-                        Some(_) => reference::reference(experiment, experiment.locals(0)?),
-                        None => None,
-                    };
+                    let found = reference::reference(experiment)?;
                     let place = Place { point: 0, run: 0, part: Part::Reference };
                     made(place, began, Content::Reference(found.as_ref().map(Tuned::of)))?;
                     Ok(Vec::new())
@@ -363,8 +355,9 @@ impl Experiment {
             .max()
             .unwrap_or(9);
         Demand {
-            // Scouted columns are encoded once more for all to see.
-            records: records * if self.layout.is_some() { 3 } else { 1 },
+            // Rows whose columns are scouted are there as they were read and divided, and
+            // standardised, with their lengths and slopes, for agents and for all to see.
+            records: if self.layout.is_some() { 4 * records + 16 * rows } else { records },
             state: agents * (vectors * dim * 8 + 1024),
             round: agents * 100 * dim + 2 * rows * stored,
             algorithms: self.planned.len() as u64,
@@ -495,35 +488,46 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
     if !experiment.with_references {
         let x = vec![f64::NAN; experiment.facts.dim];
         let optimum = Minimiser { x, value: f64::NAN, residual: f64::NAN, steps: 0 };
-        let (multiplier, local_only_accuracy, reference) = (Vec::new(), None, None);
-        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy, reference });
+        return Ok(Instance {
+            run,
+            locals,
+            optimum,
+            multiplier: Vec::new(),
+            zero_objective: f64::NAN,
+            local_only_accuracy: None,
+            reference: None,
+        });
     }
     if let Some(coupled) = &experiment.coupled {
         let found = coupled::coupled_optimum(&locals, &coupled.coupling)?;
         let optimum =
             Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
-        let multiplier = found.dual;
+        let zero = vec![0.0; experiment.facts.dim];
         return Ok(Instance {
             run,
+            zero_objective: solve::mean_value(&locals, &zero),
             locals,
             optimum,
-            multiplier,
+            multiplier: found.dual,
             local_only_accuracy: None,
             reference: None,
         });
     }
-    let reference = experiment.reference(&locals);
-    let all = reference.as_ref().map_or(&locals[..], |r| std::slice::from_ref(&r.1));
+    // All records once more, where columns are scouted; they are needed for this alone.
+    let (reference, pooled) = experiment.reference(&locals).unzip();
+    let all = pooled.as_ref().map_or(&locals[..], std::slice::from_ref);
     let optimum = solve::central_optimum(all, constraint, None);
+    let zero_objective = solve::mean_value(all, &vec![0.0; optimum.x.len()]);
+    drop(pooled);
     // Training alone is the same experiment with one agent; three runs of it say enough.
     let test = if run < 3 { experiment.test_records(run) } else { None };
     let test = test.and_then(|test| match &reference {
-        Some((standard, _)) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
+        Some(standard) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
         None => Some(test),
     });
     let local_only_accuracy = test.and_then(|test| {
         let alone = |local: &LocalObjective| {
-            let encoded = reference.as_ref().and_then(|r| experiment.alone(&r.0, local));
+            let encoded = reference.as_ref().and_then(|r| experiment.alone(r, local));
             let local = encoded.as_ref().unwrap_or(local);
             let own =
                 solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
@@ -534,7 +538,15 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
         let each: Vec<f64> = locals.par_iter().step_by(sample).filter_map(alone).collect();
         Spread::of(each).map(|s| s.mean)
     });
-    Ok(Instance { run, locals, optimum, multiplier: Vec::new(), local_only_accuracy, reference })
+    Ok(Instance {
+        run,
+        locals,
+        optimum,
+        multiplier: Vec::new(),
+        zero_objective,
+        local_only_accuracy,
+        reference,
+    })
 }
 
 fn one_run(
@@ -1098,8 +1110,10 @@ fn references(experiment: &Experiment, instance: &Instance) -> RunReferences {
     }
     let loss = &experiment.objective.loss;
     let test = instance.test(experiment);
-    let dim = instance.reference.as_ref().map_or(experiment.facts.dim, |r| r.1.dim());
-    let (zero, optimum) = (vec![0.0; dim], &instance.optimum);
+    let optimum = &instance.optimum;
+    let columns = instance.reference.is_some();
+    let dim = if columns { optimum.x.len() } else { experiment.facts.dim };
+    let zero = vec![0.0; dim];
     let rows = std::iter::repeat_n(&zero[..], optimum.x.len() / zero.len());
     let certified = |planned: &Planned| {
         // A certificate is about the first run's graph and shards.
@@ -1112,13 +1126,13 @@ fn references(experiment: &Experiment, instance: &Instance) -> RunReferences {
         majority: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
         zero_accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
         zero_log_error: log_errors(rows, &optimum.x, zero.len()).mean,
-        zero_objective: solve::mean_value(instance.objectives(), &zero),
+        zero_objective: instance.zero_objective,
         central_accuracy: test
             .as_deref()
             .and_then(|t| problem::accuracy_above(loss, t, &optimum.x, experiment.threshold)),
         central_ranked: test.as_deref().and_then(|t| match loss {
             Loss::Ridge { .. } | Loss::Huber { .. } => {
-                match experiment.log_units(instance.reference.as_ref().map(|r| &r.0[..])) {
+                match experiment.log_units(instance.reference.as_deref()) {
                     Some(units) => {
                         let scores = problem::scores(loss, t, &optimum.x);
                         Metrics::of_logs(&scores, t.labels(), units).and_then(|m| m.r2)

@@ -102,7 +102,12 @@ impl Raw {
 impl Standardised {
     pub(super) fn new(records: Records) -> Self {
         let up = 1.0 + (records.dim() + 8) as f64 * f64::EPSILON;
-        let norms = (0..records.len()).map(|j| kernel::norm(&records.row(j)) * up).collect();
+        let mut row = Vec::new();
+        let norm = |j: usize| {
+            records.row_into(j, &mut row);
+            kernel::norm(&row) * up
+        };
+        let norms = (0..records.len()).map(norm).collect();
         let persons = rows_by_person(records.persons());
         Self { records, norms, persons, unit: OnceLock::new() }
     }

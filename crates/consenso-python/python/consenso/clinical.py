@@ -298,7 +298,8 @@ def _people(persons: int, seed: int) -> Iterator[tuple[int, int, bool, list[tupl
         for m in MEASUREMENTS:
             if rng.random() < 0.8:
                 shift = 1.25 if ill and m.name in ("hba1c", "glucose", "weight") else 1.0
-                value = m.usual * shift * (1.0 + 0.12 * rng.gauss(0, 1))
+                spread = {"temperature": 0.015, "height": 0.06}.get(m.name, 0.12)
+                value = m.usual * shift * (1.0 + spread * rng.gauss(0, 1))
                 values.append((m, round(min(max(value, m.low), m.high), 2)))
         yield person, born, ill, values
 

@@ -57,6 +57,34 @@ fn assert_close(mine: &[f64], wanted: &[f64]) {
     );
 }
 
+/// Rows whose columns are scouted later have a byte a category, in memory and wherever they are
+/// written to; what they say is the table's to the last bit.
+#[test]
+fn rows_that_wait_for_a_standard_keep_a_category_in_a_byte() {
+    let mut text = "age,colour,note,ill\n".to_owned();
+    for row in 0..1000 {
+        let (age, colour) = (20 + row * 7 % 41, ["red", "green", "blue"][row * 5 % 3]);
+        text += &format!("{age},{colour},-,{}\n", if row % 4 == 0 { "yes" } else { "no" });
+    }
+    let table = read(&text).expect("good");
+    let encoder = Encoder::new(table.schema(), Encoding::Scouted).expect("fits");
+    let records = encoder.encode_table(&table);
+    // A number and an eighth of one, as codes are counted, and the label.
+    assert_eq!((records.stored(), records.row_bytes()), (9 * 1000 / 8, Some(8 + 1 + 8)));
+    assert_eq!(encoder.row_bytes(table.schema()), 8 + 1 + 8);
+    for row in 0..records.len() {
+        let [age, colour] = table.row(row)[..] else { panic!("two features") };
+        assert_eq!(records.row(row), [(age - 20.0) / 40.0, colour]);
+    }
+    let (some, mut bytes) = (records.select(&[7, 1, 999]), Vec::new());
+    (0..3).for_each(|row| some.write_row(row, &mut bytes));
+    let mut back = some.like(3);
+    for start in [0, 17, 34] {
+        assert_eq!(back.read_row(&bytes[start..]), Some(17));
+    }
+    assert_eq!(back, some);
+}
+
 #[test]
 fn one_hot_by_hand() {
     let table = read("age,colour,note,ill\n40,green,a,yes\n20,blue,,no\n").expect("valid");

@@ -133,12 +133,11 @@ impl Recipe {
     pub(super) fn count(&self, local: &LocalObjective, cells: &mut [f64]) {
         cells.fill(0.0);
         let records = local.mean_loss().expect("only records have columns").records();
-        let layout = &self.request.layout;
+        let (layout, mut row) = (&self.request.layout, Vec::new());
         for index in 0..records.len() {
             let mut at = 0;
-            for (c, (value, &column)) in
-                records.row(index).into_iter().zip(layout.columns()).enumerate()
-            {
+            records.row_into(index, &mut row);
+            for (c, (&value, &column)) in row.iter().zip(layout.columns()).enumerate() {
                 let width = self.column_cells(c);
                 if width > 0 {
                     let place = if column == RawColumn::Number {
@@ -325,8 +324,9 @@ impl Recipe {
     pub(super) fn count_look(&self, looks: &[Look], local: &LocalObjective, cells: &mut [f64]) {
         cells.fill(0.0);
         let records = local.mean_loss().expect("only records have columns").records();
+        let mut row = Vec::new();
         for index in 0..records.len() {
-            let row = records.row(index);
+            records.row_into(index, &mut row);
             let mut at = 0;
             for look in looks {
                 let value = match look.column {
