@@ -3,7 +3,7 @@
 use crate::{Failure, files, output, table};
 use anyhow::Context as _;
 use consenso_engine::experiment::ExposureReport;
-use consenso_engine::privacy::views::PairwiseMap;
+use consenso_engine::views::PairwiseMap;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod model;
 pub mod record;
 pub mod study;
+pub mod views;
 
 pub use consenso_agents::{account, agent, gate, privacy, protocol, sharing, simulate, theory};
 pub use consenso_dp::random;

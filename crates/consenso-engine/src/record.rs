@@ -6,7 +6,7 @@
 //! simulation, where all agents are ours.
 
 use crate::model::{Inference, Metrics, SurvivalPoint};
-use crate::privacy::views::PairwiseMap;
+use crate::views::PairwiseMap;
 use serde::{Deserialize, Serialize};
 
 /// Who may see the results of a run.

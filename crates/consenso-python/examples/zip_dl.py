@@ -146,7 +146,11 @@ def exact(w, a, stretch, noise, delta_gradient, rounds):
 
 def spent(mu, delta):
     """ε of μ-GDP."""
-    return next(e for e in np.geomspace(1e-4, 50, 20000) if mu_for(e, delta) >= mu)
+    low, high = 1e-6, 1e3
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if mu_for(middle, delta) >= mu else (middle, high)
+    return high
 
 
 def account():

@@ -143,11 +143,11 @@ pub mod privacy {
     pub use consenso_engine::privacy::filter::{ChargeError, OverBudget, RenyiFilter, SumFilter};
     pub use consenso_engine::privacy::renyi_table::{ChargeScratch, RoundCosts};
     pub use consenso_engine::privacy::studies::{EpsilonDelta, StudyCost};
-    pub use consenso_engine::privacy::views::{CoalitionView, PairwiseMap};
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,
         Mechanism, Method, NeighbourRelation, Sampling, parse_events, printed_up,
     };
+    pub use consenso_engine::views::{CoalitionView, PairwiseMap};
 }
 
 /// What each agent minimises.
@@ -170,8 +170,8 @@ pub mod protocol {
         DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory,
         MixName, MixRule, Muffliato, Needs, NeighbourhoodDescent, OutputAdmm, Pairwise, Parameters,
         Partial, Parts, Pdop, PenaltyPerturbation, Priced, PricedNoise, PricedRound, Protocol,
-        PublicFacts, PublishedCost, Randomized, Relaying, Response, Schedule, Scouting, Summed,
-        View, Weights, parse,
+        PublicFacts, PublishedCost, Randomized, Relaying, Remembering, Response, Schedule,
+        Scouting, Summed, View, Weights, parse,
     };
 }
 

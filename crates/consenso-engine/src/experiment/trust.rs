@@ -11,9 +11,9 @@ use crate::gate::{Pair, Pairs, exact};
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::gdp;
-use crate::privacy::views::{CoalitionView, Gossip, PairwiseMap, reconstruction};
 use crate::problem::{LocalObjective, Workspace};
 use crate::random::{Purpose, Seed};
+use crate::views::{CoalitionView, Gossip, PairwiseMap, reconstruction};
 use rayon::prelude::*;
 use serde::Serialize;
 

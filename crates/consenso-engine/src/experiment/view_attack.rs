@@ -16,8 +16,8 @@ use crate::gate::{Pair, Pairs, RoundNoise, exact};
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
 use crate::privacy::gdp;
-use crate::privacy::views::{BestTest, Gossip};
 use crate::random::{Purpose, Seed};
+use crate::views::{BestTest, Gossip};
 use rayon::prelude::*;
 use serde::Serialize;
 

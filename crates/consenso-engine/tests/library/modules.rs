@@ -16,7 +16,7 @@ const ORDER: [(&str, &[&str]); 6] = [
             "simulate", "lib",
         ],
     ),
-    ("engine", &["audit", "model", "record", "experiment", "study", "lib"]),
+    ("engine", &["views", "audit", "model", "record", "experiment", "study", "lib"]),
 ];
 
 /// Lines at most of one crate, without tests and comments.
