@@ -18,6 +18,7 @@ struct Crate {
     words: BTreeSet<String>,
 }
 
+#[expect(clippy::print_stdout, reason = "what it is asked for")]
 /// Prints a table of all crates; with `unused`, the items that no other crate names.
 pub(crate) fn print(unused: bool) -> bool {
     let Ok(folders) = std::fs::read_dir(root().join("crates")) else { return false };
@@ -81,7 +82,7 @@ fn read(folder: &Path, counts: bool, found: &mut Crate) {
                 }
             }
             for used in line.split("consenso_").skip(1) {
-                let name: String = used.chars().take_while(|c| c.is_ascii_lowercase()).collect();
+                let name: String = used.chars().take_while(char::is_ascii_lowercase).collect();
                 if used[name.len()..].starts_with("::") {
                     found.uses.insert(format!("consenso-{name}"));
                 }

@@ -21,9 +21,7 @@ use super::spec::{self, AlgorithmSpec, ExperimentSpec, SpecError};
 use super::sweep;
 use crate::account::{self, PricingFacts};
 use crate::config_error::ConfigError;
-use crate::data::{
-    Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask,
-};
+use crate::data::{Dataset, Encoding, RawLayout, Records, RowBounds, Synthetic, SyntheticTask};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Directed, Graph};
 use crate::privacy::Claim;

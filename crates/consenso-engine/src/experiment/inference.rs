@@ -678,7 +678,7 @@ mod tests {
                  [[algorithm]]\nkind = \"dgd\"\n"
             );
             let spec = toml::from_str(&text).unwrap();
-            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            let (source, file) = (Box::new(data), "made-up".into());
             Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
         };
         let exact = model(&study("", "", 1).unwrap());
@@ -732,7 +732,7 @@ mod tests {
             let own = ((site * 7919) % 24) as f64 / 12.0 - 1.0;
             let (dose, noise) =
                 (golden["dose"][j].as_f64().unwrap(), golden["y"][j].as_f64().unwrap());
-            let kind = ["a", "b"][usize::from(site % 2 == 0)];
+            let kind = ["a", "b"][usize::from(site.is_multiple_of(2))];
             let y = 0.5 * dose + own + 0.02 * noise + f64::from(u8::from(kind == "b"));
             writeln!(table, "s{site},{dose},{kind},{y}").unwrap();
         }
@@ -750,7 +750,7 @@ mod tests {
                  [inference]\nlevel = 0.95\n[[algorithm]]\nkind = \"dgd\"\n"
             );
             let spec = toml::from_str(&text).unwrap();
-            let (source, file) = (Source::Data(Box::new(data)), "made-up".into());
+            let (source, file) = (Box::new(data), "made-up".into());
             let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
             let found = model(&Experiment::check(inputs).unwrap()).inference.unwrap();
             let of = |name: &str| found.of_feature(name).unwrap();
