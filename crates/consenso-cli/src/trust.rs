@@ -2,8 +2,8 @@
 
 use crate::{Failure, files, output, table};
 use anyhow::Context as _;
+use consenso_engine::audit::views::PairwiseMap;
 use consenso_engine::experiment::ExposureReport;
-use consenso_engine::privacy::views::PairwiseMap;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;

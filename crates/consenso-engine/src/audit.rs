@@ -42,6 +42,7 @@
 
 mod agent;
 mod proportion;
+pub mod views;
 mod worst;
 
 pub use agent::{AgentAttack, AttackedAgent, AttackedExchange, ReleaseFollower};

@@ -5,8 +5,8 @@
 //! on test data, and public parameters. Realised privacy losses appear only as statistics of a
 //! simulation, where all agents are ours.
 
+use crate::audit::views::PairwiseMap;
 use crate::model::{Inference, Metrics, SurvivalPoint};
-use crate::privacy::views::PairwiseMap;
 use serde::{Deserialize, Serialize};
 
 /// Who may see the results of a run.

@@ -136,6 +136,7 @@ pub mod model {
 
 /// Accounting: events, their composition, calibration and claims.
 pub mod privacy {
+    pub use consenso_engine::audit::views::{CoalitionView, PairwiseMap};
     pub use consenso_engine::privacy::calibrate::{
         CertifiedCost, NoiseKind, Request, calibrate, complete_sensitivity,
     };
@@ -143,7 +144,6 @@ pub mod privacy {
     pub use consenso_engine::privacy::filter::{ChargeError, OverBudget, RenyiFilter, SumFilter};
     pub use consenso_engine::privacy::renyi_table::{ChargeScratch, RoundCosts};
     pub use consenso_engine::privacy::studies::{EpsilonDelta, StudyCost};
-    pub use consenso_engine::privacy::views::{CoalitionView, PairwiseMap};
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,
         Mechanism, Method, NeighbourRelation, Sampling, parse_events, printed_up,

@@ -4,12 +4,10 @@
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
 //! [`masked`] is what sums cost that only many agents together can read, while some of them die.
-//! [`views`] is what a single agent of a gossip can tell about each other one.
 
 pub mod correlated;
 pub mod distributed_noise;
 pub mod masked;
-pub mod views;
 
 pub use consenso_dp::{
     AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,

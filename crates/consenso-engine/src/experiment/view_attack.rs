@@ -10,13 +10,13 @@
 use super::check::Experiment;
 use super::planned::Planned;
 use crate::account::Correlated;
+use crate::audit::views::{BestTest, Gossip};
 use crate::audit::{AuditedClaim, Options, Side, audit};
 use crate::config_error::ConfigError;
 use crate::gate::{Pair, Pairs, RoundNoise, exact};
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
 use crate::privacy::gdp;
-use crate::privacy::views::{BestTest, Gossip};
 use crate::random::{Purpose, Seed};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -12,7 +12,7 @@
 //! **This is a non-adaptive view.** It takes the steps of all agents as fixed numbers. In a run, a
 //! record of agent i moves the steps of others in later rounds too, through what they received; no
 //! proof here covers that, so the map is a picture and no claim. The claim of a run is the adaptive
-//! bound of [`correlated`](super::correlated) or of the local model, which is never below the map.
+//! bound of [`correlated`](crate::privacy::correlated) or of the local model, which is never below the map.
 
 use crate::graph::{Graph, Mixing};
 use nalgebra::{Cholesky, DMatrix};
@@ -178,7 +178,7 @@ impl Gossip<'_> {
         }
         // Whoever saw all messages would see no less.
         let own: Vec<f64> = relative.iter().map(|r| r * r).collect();
-        let hidden = super::correlated::resistances(graph, observers, &own, *correlation);
+        let hidden = crate::privacy::correlated::resistances(graph, observers, &own, *correlation);
         for (i, mu) in mu.iter_mut().enumerate() {
             let all: f64 =
                 deviations.iter().zip(&shifts[i]).map(|(s, d)| (d / s).powi(2) * hidden[i]).sum();
@@ -374,7 +374,7 @@ impl PairwiseMap {
                 };
                 out.push_str(&format!(
                     "<rect x=\"{x}\" y=\"{y}\" width=\"{cell}\" height=\"{cell}\" fill=\"{fill}\"><title>{i} seen by {j}: ε = {}</title></rect>\n",
-                    super::printed_up(e, 3)
+                    crate::privacy::printed_up(e, 3)
                 ));
             }
         }
@@ -384,7 +384,7 @@ impl PairwiseMap {
              <rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"16\" fill=\"#f7fbff\" stroke=\"#999\"/><text x=\"{}\" y=\"{}\">ε = 0</text>\n</svg>\n",
             x + 22,
             top + 13,
-            super::printed_up(most, 3),
+            crate::privacy::printed_up(most, 3),
             top + 24,
             x + 22,
             top + 37
@@ -445,7 +445,7 @@ mod tests {
         // seen directly.
         assert!((1..6).all(|i| pairs[i] <= alone[i] * (1.0 + 1e-6)), "{pairs:?} {alone:?}");
         assert!(pairs[1] < 0.8 * alone[1], "{pairs:?} {alone:?}");
-        let bound = super::super::correlated::worst(&graph, 1, 25.0).resistance;
+        let bound = crate::privacy::correlated::worst(&graph, 1, 25.0).resistance;
         assert!(pairs.iter().all(|mu| mu * mu <= 6.0 / 4.0 * bound * (1.0 + 1e-6)));
     }
 
