@@ -164,6 +164,7 @@ pub mod problem {
 /// Algorithms, and what it takes to add one.
 pub mod protocol {
     pub use consenso_engine::protocol::schedule::ScheduleShape;
+    pub use consenso_engine::protocol::scouted::MethodPart;
     pub use consenso_engine::protocol::{
         Admm, Aggregation, Algorithms, Assessed, Capabilities, CommonSummary, Configured,
         ConsensusAdmm, CoordinateDescent, CoordinateOrder, Couplable, Decor, Dgd, Drift,
