@@ -272,7 +272,7 @@ mod tests {
         checked(privacy, algorithm).unwrap()
     }
 
-    fn checked(privacy: &str, algorithm: &str) -> Result<Experiment, ConfigError> {
+    fn checked(privacy: &str, algorithm: &str) -> Result<Experiment, crate::experiment::SpecError> {
         let text = format!(
             "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 30\ndim = 4\n\
              [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
