@@ -987,7 +987,7 @@ mod tests {
         let budget = BUDGET.replace("2.0", "8.0");
         let one =
             experiment(&budget, "kind = \"privsgp-vr\"\nrounds = 15\nstep = 1.0\nbatch = 0.3");
-        let found = audited(&one, AuditTarget::Experiment, 1_500);
+        let found = audited(&one, AuditTarget::Experiment, 3_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
         assert!(found.epsilon_lower > 0.3, "{found:?}");
     }
