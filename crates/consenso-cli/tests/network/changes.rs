@@ -304,11 +304,14 @@ fn a_withdrawn_agreement_that_is_applied_later_does_not_end_the_study() {
     let net = Net::new("change-withdrawn", 4, &study("dgd"), "seed");
     let mut all = net.start_all();
     net.until(0, 5);
+    // Nobody comes to the exchange in which the edge begins while commands take their time.
+    all.iter_mut().for_each(Process::kill);
     json(&net.propose(0, "edge.txt", &["--edge", "site-0,site-2", "--from", &FROM.to_string()]));
     for site in 1..4 {
         json(&net.sign(site, "edge.txt"));
     }
     json(&change(&["withdraw"], &[&net.folder(0)]));
+    all = net.start_all();
     // It has completed the exchange in which the edge begins; the other end waits there.
     net.until(0, FROM + 1);
     json(&net.apply(1, "edge.txt"));
