@@ -3,6 +3,7 @@
 
 use crate::root;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::Path;
 
 /// What is known of one crate.
@@ -32,7 +33,8 @@ pub(crate) fn print(unused: bool) -> bool {
         found.uses.remove(&name);
         crates.insert(name, found);
     }
-    println!("{:20} {:>7} {:>6} {:>8}  uses", "crate", "lines", "items", "unnamed");
+    let mut table =
+        format!("{:20} {:>7} {:>6} {:>8}  uses\n", "crate", "lines", "items", "unnamed");
     for (name, found) in &crates {
         let named = |item: &&String| {
             crates.iter().any(|(other, by)| other != name && by.words.contains(*item))
@@ -41,12 +43,16 @@ pub(crate) fn print(unused: bool) -> bool {
         let uses: Vec<&str> =
             found.uses.iter().map(|n| n.trim_start_matches("consenso-")).collect();
         let (lines, items) = (found.lines, found.items.len());
-        println!("{name:20} {lines:>7} {items:>6} {:>8}  {}", alone.len(), uses.join(" "));
+        let (count, uses) = (alone.len(), uses.join(" "));
+        table += &format!(
+            "{name:20} {lines:>7} {items:>6} {count:>8}  {uses}
+"
+        );
         if unused {
-            alone.iter().for_each(|item| println!("    {item}"));
+            alone.iter().for_each(|item| table += &format!("    {item}\n"));
         }
     }
-    true
+    std::io::stdout().write_all(table.as_bytes()).is_ok()
 }
 
 /// Reads every source below a folder.
