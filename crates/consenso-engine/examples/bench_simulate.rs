@@ -66,7 +66,8 @@ fn high_dimension() -> (f64, f64) {
         ..Synthetic::new(SyntheticTask::Logistic, agents, 3000, dim)
     };
     let records = problem.generate(&seed).expect("records");
-    let protocol: Arc<dyn Protocol> = Arc::new(Dgd { step: Some(Schedule::Constant(1.0)) });
+    let protocol: Arc<dyn Protocol> =
+        Arc::new(Dgd { step: Some(Schedule::Constant(1.0)), ..Dgd::default() });
     let mut network = network(records, 20, &seed, Door::Noise, &Ledger::Open, &protocol);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let round = pool.install(|| best(15, || processor(|| network.advance())));

@@ -169,7 +169,7 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Random }),
         Arc::new(Decor { step: step(), ..Decor::default() }),
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Fixed }),
-        Arc::new(Dgd { step: step() }),
+        Arc::new(Dgd { step: step(), ..Dgd::default() }),
         Arc::new(Muffliato::new(0.9, 2)),
         Arc::new(Extra { step: Some(0.3) }),
         Arc::new(GradientTracking { step: step() }),
@@ -316,7 +316,7 @@ fn agree(setting: &Setting) {
 #[test]
 fn robust_mixing_is_the_same_in_both_worlds() {
     let timetable = Timetable { rounds: 12, tail_from: 8, gossip: 2 };
-    let dgd = || Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) });
+    let dgd = || Arc::new(Dgd { step: Some(Schedule::Constant(0.5)), ..Dgd::default() });
     let mut outcomes = Vec::new();
     for mix in [
         MixRule::Average,
@@ -339,8 +339,13 @@ fn robust_mixing_is_the_same_in_both_worlds() {
 #[test]
 fn what_was_mixed_late_can_be_played_again() {
     let timetable = Timetable { rounds: 40, tail_from: 20, gossip: 3 };
-    let setting =
-        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.3)) }), 6, 12, 3, timetable);
+    let setting = Setting::new(
+        Arc::new(Dgd { step: Some(Schedule::Constant(0.3)), ..Dgd::default() }),
+        6,
+        12,
+        3,
+        timetable,
+    );
     for (staleness, delay) in [(1, (1.0, 5.0)), (4, (0.0, 30.0)), (9, (0.0, 500.0))] {
         let stale = || setting.players().into_iter().map(|p| p.with_staleness(staleness));
         let agents = stale()
@@ -376,8 +381,13 @@ fn what_was_mixed_late_can_be_played_again() {
 #[test]
 fn older_vectors_slow_descent_down_and_do_not_lead_it_elsewhere() {
     let timetable = Timetable { rounds: 3000, tail_from: 3000, gossip: 0 };
-    let mut setting =
-        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.2)) }), 6, 12, 3, timetable);
+    let mut setting = Setting::new(
+        Arc::new(Dgd { step: Some(Schedule::Constant(0.2)), ..Dgd::default() }),
+        6,
+        12,
+        3,
+        timetable,
+    );
     setting.door = Door::Open;
     let want = setting.lockstep().models;
     let value = |m: &[u64]| m.iter().map(|b| f64::from_bits(*b)).collect::<Vec<f64>>();
@@ -724,8 +734,13 @@ fn a_checkpoint_of_another_agent_or_experiment_is_refused() {
 #[test]
 fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     let timetable = Timetable { rounds: 4, tail_from: 2, gossip: 1 };
-    let mut setting =
-        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    let mut setting = Setting::new(
+        Arc::new(Dgd { step: Some(Schedule::Constant(0.5)), ..Dgd::default() }),
+        3,
+        5,
+        2,
+        timetable,
+    );
     setting.graph = Arc::new(Graph::path(3).expect("a graph"));
     setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
     let transcript = setting.messages(&Faults::default(), 1).1.transcript;
@@ -764,8 +779,13 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
 fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
     const FROM: u32 = 3;
     let timetable = Timetable { rounds: 6, tail_from: 2, gossip: 1 };
-    let mut setting =
-        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    let mut setting = Setting::new(
+        Arc::new(Dgd { step: Some(Schedule::Constant(0.5)), ..Dgd::default() }),
+        3,
+        5,
+        2,
+        timetable,
+    );
     let on = |setting: &mut Setting, graph: Graph| {
         setting.graph = Arc::new(graph);
         setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));

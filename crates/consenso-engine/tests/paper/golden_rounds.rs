@@ -315,7 +315,12 @@ fn muffliato_for_two_rounds() {
 
 #[test]
 fn dgd() {
-    check("dgd", &Dgd { step: Some(Schedule::Constant(0.9)) }, as_drawn, TOLERANCE);
+    check(
+        "dgd",
+        &Dgd { step: Some(Schedule::Constant(0.9)), ..Dgd::default() },
+        as_drawn,
+        TOLERANCE,
+    );
 }
 
 /// The order is drawn from a seed: one is looked for that begins as the golden one does.
@@ -559,7 +564,7 @@ fn trajectories_are_those_of_decent_bench() {
     let proxskip =
         ProxSkip { step: few, dual_step: Some(0.5), probability: Some(1.0), ..ProxSkip::default() };
     let cases: [(&str, &dyn Protocol); 11] = [
-        ("dgd", &Dgd { step: constant(0.1) }),
+        ("dgd", &Dgd { step: constant(0.1), ..Dgd::default() }),
         ("diffusion", &Diffusion { step: constant(0.1) }),
         ("extra", &Extra { step }),
         ("atc-tracking", &AtcTracking { step, local_steps: 1 }),

@@ -155,7 +155,7 @@ fn facts(rounds: u32) -> PublicFacts {
 }
 
 fn dgd() -> Arc<dyn Protocol> {
-    Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) })
+    Arc::new(Dgd { step: Some(Schedule::Constant(0.5)), ..Dgd::default() })
 }
 
 /// An agent whose noise is calibrated for rows within `declared`, while its records are within
