@@ -5,9 +5,10 @@
 //! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
 //! [`masked`] is what sums cost that only many agents together can read, while some of them die.
 
-pub mod correlated;
 pub mod distributed_noise;
 pub mod masked;
+
+pub use consenso_problem::graph::correlated;
 
 pub use consenso_dp::{
     AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,

@@ -8,6 +8,7 @@
 //! [`GraphSpec`] is what an experiment file says; [`mixing`] turns a graph into doubly stochastic
 //! weights; [`spectrum`] has the eigenvalues that step-size rules need.
 
+pub mod correlated;
 mod directed;
 mod edge_list;
 mod error;

@@ -885,7 +885,7 @@ fn a_draft_from_several_files_warns() {
     let text = consenso_study::schema::drafted(&draft);
     assert!(
         text.contains("# min and max are those of the records")
-            && text.contains("perhaps 0 to 10? If they can be whole numbers only: step = 1."),
+            && text.contains("perhaps 0 to 1? If they can be whole numbers only: step = 1."),
         "{text}"
     );
     // Each file is read under the one schema as it is written.
