@@ -19,7 +19,6 @@ struct Crate {
     words: BTreeSet<String>,
 }
 
-#[expect(clippy::print_stdout, reason = "what it is asked for")]
 /// Prints a table of all crates; with `unused`, the items that no other crate names.
 pub(crate) fn print(unused: bool) -> bool {
     let Ok(folders) = std::fs::read_dir(root().join("crates")) else { return false };
