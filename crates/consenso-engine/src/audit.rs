@@ -28,13 +28,13 @@
 //!
 //! ```
 //! # use consenso_engine as consenso;
-//! use consenso::audit::{Claimed, Options, Verdict, audit, ReleaseAttack};
+//! use consenso::audit::{AuditedClaim, Options, Verdict, audit, ReleaseAttack};
 //! use consenso::gate::{Noise, RoundNoise};
 //!
 //! // Laplace noise of scale 1 on a number that moves by 2 costs ε = 2; somebody claims 1.
 //! let attack = ReleaseAttack { noise: RoundNoise::new(Noise::Laplace { scale: 1.0 })?, shift: 2.0, width: 0.0 };
 //! let options = Options { trials: 4000, ..Options::default() };
-//! let found = audit(|trial| attack.play(trial), Claimed::pure(1.0), options)?;
+//! let found = audit(|trial| attack.play(trial), AuditedClaim::pure(1.0), options)?;
 //! assert_eq!(found.verdict, Verdict::Violated);
 //! assert!(found.epsilon_lower > 1.5 && found.epsilon_lower < 2.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
