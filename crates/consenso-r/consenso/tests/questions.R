@@ -29,7 +29,8 @@ stopifnot(is.null(attr(exact, "claim")), abs(exact$estimate[grepl("f", exact$gro
 few <- consenso_ask(records[1:40, c("age", "sex")], "summary", epsilon = 0.5, schema = public, seed = 1)
 stopifnot(setequal(few$column, c("age", "sex")), any(few$below_noise), identical(is.na(few$estimate), few$below_noise))
 # Sites that may die are paid for: each further try takes its part of the budget.
-noise <- function(...) consenso_ask(records, "mean age", site = ~site, epsilon = 2, schema = public, seed = 1, exchange = "masked", ...)$noise[1]
+four <- transform(records, site = rep(c("a", "b", "c", "d"), n / 4))
+noise <- function(...) consenso_ask(four, "mean age", site = ~site, epsilon = 2, schema = public, seed = 1, exchange = "masked", ...)$noise[1]
 stopifnot(noise(drop_outs = 1) > 1.4 * noise())
 refuses(consenso_ask(records, "mean age", site = ~site, schema = public, drop_outs = 1), "masked")
 # A budget is charged for questions, too.
