@@ -1,8 +1,8 @@
 //! Losses that see a record only through its margin m = zᵀx and its label y, one file each.
 //!
-//! A new one is a file here that implements [`MarginLoss`] and [`Family`], and its line in the table
-//! of families below. What claims rest on is [`MarginLoss::steepest`], [`MarginLoss::curvature`] and
-//! [`Score::bound`]; `tests/paper/problem.rs` of `consenso-paper` holds every loss, those of the
+//! A new one is a file here that implements `MarginLoss` and `Family`, and its line in the table
+//! of families below. What claims rest on is `MarginLoss::steepest`, `MarginLoss::curvature` and
+//! `Score::bound`; `tests/paper/problem.rs` of `consenso-paper` holds every loss, those of the
 //! table as soon as they stand there, to its bounds and its derivatives to each other.
 
 mod count;
