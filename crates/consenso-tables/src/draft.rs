@@ -337,6 +337,16 @@ impl<'a> Merged<'a> {
         most.filter(|_| !self.more_numbers && !self.more_words)
     }
 
+    /// Whether every one of several files has a value of its own in all its records, as a site's
+    /// number that is exported with them has.
+    fn names_files(&self) -> bool {
+        let one = |cells: &&Cells| cells.counts.len() == 1 && !cells.has_more() && cells.known > 1;
+        self.files.len() > 1
+            && self.known >= ENOUGH
+            && self.files.iter().all(one)
+            && self.texts.len() == self.files.len()
+    }
+
     /// The most frequent value and its share.
     fn commonest(&self) -> Option<(&str, f64)> {
         let (text, count) = self.texts.iter().max_by_key(|(_, count)| **count)?;
@@ -438,6 +448,14 @@ impl Drafter<'_> {
                 ),
                 _ => return (self.of_somebody(name, &cells, &whose), None),
             }
+        }
+        if cells.names_files() {
+            self.warn(
+                name,
+                "has one value in every file and another one in each, so that it says only which file a record is of: drafted as \
+                 ignored; if it is something to learn from, write kind = \"numeric\" or \"categorical\"",
+            );
+            return (Column::new(name, Kind::Ignored), None);
         }
         if let Some(why) = identifier(name, &cells) {
             self.warn(
@@ -765,10 +783,8 @@ fn identifier(name: &str, cells: &Merged<'_>) -> Option<&'static str> {
     match (cells.range(), cells.few_words(0)) {
         (None, _) => Some("every record has a text of its own"),
         (Some((min, max)), true) if cells.whole() => {
-            let words = name.to_lowercase();
-            let mut words = words.split(|c: char| !c.is_alphanumeric());
-            let called = words.any(|word| {
-                matches!(word, "id" | "nr" | "no" | "number" | "nummer" | "index" | "uuid")
+            let called = words(name).iter().any(|word| {
+                matches!(word.as_str(), "id" | "nr" | "no" | "number" | "nummer" | "index" | "uuid")
             });
             if max - min + 1.0 == cells.known as f64 {
                 Some("its values count the records")
@@ -788,7 +804,7 @@ enum Whose {
 }
 
 /// What sites are called, the plainest first.
-const SITES: [&str; 11] = [
+const SITES: [&str; 13] = [
     "site",
     "hospital",
     "centre",
@@ -796,6 +812,8 @@ const SITES: [&str; 11] = [
     "clinic",
     "school",
     "branch",
+    "store",
+    "plant",
     "institution",
     "facility",
     "krankenhaus",
@@ -805,13 +823,30 @@ const SITES: [&str; 11] = [
 /// Whether a column is called by one of some words, alone or as its number: "school" and
 /// "school_id", but not "school_size". The place of the word.
 fn called(name: &str, all: &[&str]) -> Option<usize> {
-    let name = name.to_lowercase();
-    let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+    let words = words(name);
     let number = |w: &str| matches!(w, "id" | "nr" | "no" | "number" | "code" | "name" | "");
-    let place = all.iter().position(|w| words.contains(w));
+    let place = all.iter().position(|w| words.iter().any(|word| word == w));
     place
-        .filter(|_| words.iter().all(|w| all.contains(w) || number(w)))
-        .or_else(|| all.iter().position(|w| name == format!("{w}id")))
+        .filter(|_| words.iter().all(|w| all.contains(&w.as_str()) || number(w)))
+        .or_else(|| all.iter().position(|w| words.concat() == format!("{w}id")))
+}
+
+/// The words of a column's name in small letters, whether they are parted by marks or by capitals:
+/// "store_id" and "StoreID" have the same two.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        let starts = before.is_lowercase() && c.is_uppercase();
+        if starts || !(c.is_alphanumeric() || c == '%') {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric() || c == '%' {
+            words.last_mut().expect("one at least").extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words
 }
 
 fn site_rank(name: &str) -> Option<usize> {
@@ -856,13 +891,14 @@ fn by_name(name: &str, min: f64, max: f64) -> Option<(f64, f64)> {
         (&["weekday", "wochentag"], 0.0, 7.0),
         (&["hour", "stunde"], 0.0, 24.0),
     ];
-    let name = name.to_lowercase();
-    let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric() && c != '%').collect();
+    let words = words(name);
     let called = |names: &[&str]| {
-        words.iter().any(|w| names.contains(w)) || name.ends_with('%') && names.contains(&"%")
+        words.iter().any(|w| names.contains(&w.as_str()))
+            || name.ends_with('%') && names.contains(&"%")
     };
-    let fits =
-        |&&(names, low, high): &&(&[&str], f64, f64)| called(names) && min >= low && max <= high;
+    // Percentages within one are shares, whatever they are called.
+    let within = |low: f64, high: f64| min >= low && max <= high && !(high == 100.0 && max <= 1.0);
+    let fits = |&&(names, low, high): &&(&[&str], f64, f64)| called(names) && within(low, high);
     let &(_, low, high) = KINDS.iter().find(fits)?;
     // Places of one region: a public box around it is narrower than the globe.
     if low < 0.0 && max - min < (high - low) / 8.0 {
@@ -921,6 +957,8 @@ mod tests {
             ("latitude", 47.3, 54.9, (45.0, 60.0)),
             ("longitude", -170.0, 179.0, (-180.0, 180.0)),
             ("fat_percent", 3.0, 61.0, (0.0, 100.0)),
+            ("FatPercent", 3.0, 61.0, (0.0, 100.0)),
+            ("PctDiscount", 0.0, 0.25, (0.0, 1.0)),
             ("share", 0.02, 0.9, (0.0, 1.0)),
             ("hour", 0.0, 23.0, (0.0, 24.0)),
             ("percent_change", -40.0, 900.0, (-200.0, 1000.0)),
@@ -948,6 +986,33 @@ mod tests {
             assert!(warnings.contains(wanted), "{wanted}\n{warnings}");
         }
         assert!(!warnings.contains("school_size\": names"), "{warnings}");
+    }
+
+    /// A store's number, exported with its records, was drafted as a number to learn from.
+    #[test]
+    fn a_column_that_only_says_which_file_a_record_is_of_is_no_feature() {
+        let text = |store: usize, type_of: usize| {
+            let mut text = "Where,type,x,y\n".to_owned();
+            for i in 0..30 {
+                let _ = writeln!(text, "{store},{type_of},{},{}", i % 11, i % 2);
+            }
+            text
+        };
+        let texts = [text(1, 1), text(4, 2), text(7, 1)];
+        let files = texts
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|(text, name)| (name.to_owned(), text.as_bytes()));
+        let draft = Draft::of(files, &DraftOptions::default()).expect("valid");
+        let kinds: Vec<&Kind> = draft.schema().columns().iter().map(|c| &c.kind).collect();
+        assert_eq!(kinds[0], &Kind::Ignored);
+        assert!(draft.comments("Where")[0].contains("which file a record is of"));
+        // What two stores share tells something of others.
+        assert_eq!(kinds[1], &Kind::Numeric { min: 1.0, max: 2.0 });
+        for name in ["StoreID", "store_id", "Store", "storeid"] {
+            assert!(site_rank(name).is_some(), "{name}");
+        }
+        assert!(site_rank("StoreSize").is_none());
     }
 
     /// A count of few values was drafted as classes without a word of how to predict a number.
