@@ -45,7 +45,7 @@ pub struct ExperimentSpec {
     /// What is minimised.
     #[serde(default)]
     pub objective: ObjectiveSpec,
-    /// Who talks to whom.
+    /// Who talks to whom; everybody to everybody by default.
     #[serde(default = "everybody")]
     pub graph: GraphSpec,
     /// Variables of each agent's own, tied together by a linear constraint, instead of one model
@@ -735,19 +735,15 @@ impl ExperimentSpec {
     /// # Errors
     /// A missing table.
     pub fn complete(mut self, given: &Parameters, file: &str) -> Result<Self, SpecError> {
-        // A coupled problem has one graph that serves and may need no records; consensus must say
-        // both.
-        if let Some(key) = ["data", "graph"]
-            .into_iter()
-            .find(|k| self.problem.is_none() && !given.contains_key(*k))
-        {
+        // A coupled problem may need no records.
+        if self.problem.is_none() && !given.contains_key("data") {
             return Err(SpecError {
                 file: file.into(),
                 line: None,
-                message: format!("missing field `{key}`"),
-                help: Some(format!(
-                    "add [{key}]; `consenso run --print adult` prints a file to start from"
-                )),
+                message: "missing field `data`".into(),
+                help: Some(
+                    "add [data]; `consenso run --print adult` prints a file to start from".into(),
+                ),
                 refuses_claim: false,
             });
         }
