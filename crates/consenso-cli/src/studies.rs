@@ -100,7 +100,11 @@ pub(crate) fn abandon(args: &Abandon, json: bool) -> Result<(), Failure> {
             s.remaining.epsilon, s.remaining.delta
         )
     });
-    output::print(&format!("study {} is given up; what it charged stays spent{left}", done.study));
+    let spent = match done.old_copy {
+        true => "this folder is an old copy, so all that it reserved stays spent",
+        false => "what it charged stays spent",
+    };
+    output::print(&format!("study {} is given up; {spent}{left}", done.study));
     Ok(())
 }
 

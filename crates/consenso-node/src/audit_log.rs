@@ -2,7 +2,7 @@
 //! everything that was refused.
 
 use crate::clock;
-use consenso_ledger::terminal::harmless;
+use consenso_ledger::terminal::{harmless, harmless_json};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -122,7 +122,7 @@ impl AuditLog {
         if let Value::Object(fields) = fields {
             line.extend(fields);
         }
-        let mut text = Value::Object(line).to_string();
+        let mut text = harmless_json(&Value::Object(line).to_string());
         text.push('\n');
         let written = self.file.lock().map_err(|_| ()).and_then(|mut f| {
             let torn = self.torn.load(Ordering::Relaxed);
@@ -332,7 +332,10 @@ impl StderrEcho {
             Self::Json => Some(line.to_owned()),
             Self::Text => {
                 let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
-                let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), harmless);
+                let plain = |v: &Value| match v.as_str() {
+                    Some(words) => harmless(words),
+                    None => harmless_json(&v.to_string()),
+                };
                 let get = |key: &str| fields.get(key).map(plain).unwrap_or_default();
                 let rest =
                     fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
