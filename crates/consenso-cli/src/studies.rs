@@ -116,8 +116,12 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
         let certificate = identity::certificates(&path.join(identity::CERTIFICATE))?;
         let mut keys = agreement::keys_before(&folder.agreements, &folder.site.name);
         keys.push(identity::public_key(&certificate[0])?);
-        let text = fs::read_to_string(log)
-            .with_context(|| format!("{}: cannot be read", log.display()))?;
+        let pieces = receipts::pieces_of(log);
+        let mut text = String::new();
+        for piece in &pieces {
+            text += &fs::read_to_string(piece)
+                .with_context(|| format!("{}: cannot be read", piece.display()))?;
+        }
         let lines = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let site = lines().find_map(|line| Some(line["site"].as_str()?.to_owned()));
         let number =
@@ -130,7 +134,7 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
             .into());
         };
         let owner = Owner { name: &folder.site.name, number: folder.me as u32, keys: &keys };
-        let found = receipts::compare(rows, owner, number as u32, log)
+        let found = receipts::compare(rows, owner, number as u32, &pieces)
             .map_err(|e| Failure::Run(anyhow!("{}: {e}", log.display())))?;
         let mut anchors = lines().filter(|line| {
             line["event"] == "farewell" && line["peer"] == folder.site.name.as_str()
