@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// again
 ///
 /// All sites of the study should do so: a site that gave it up never goes on with it, and its
-/// neighbours would wait.
+/// neighbours would wait. A folder that its witness, or a neighbour, has shown to be an old copy
+/// gives nothing back: nobody knows what else it released.
 #[derive(clap::Args)]
 pub(crate) struct Abandon {
     /// Folder of the site
