@@ -231,7 +231,8 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
 fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
     let mut all = Vec::new();
     for (name, text) in in_order(pages) {
-        let chapter = headings(text).into_iter().next().map_or(String::new(), |(_, title, _)| title);
+        let chapter =
+            headings(text).into_iter().next().map_or(String::new(), |(_, title, _)| title);
         let mut ids = headings(text).into_iter();
         let mut open: Option<(String, String)> = None;
         let mut inside = false;
@@ -239,8 +240,7 @@ fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
         let page = name.replace(".md", ".html");
         let mut put = |open: &mut Option<(String, String)>, words: &mut String| {
             if let Some((title, id)) = open.take() {
-                let part =
-                    [format!("{page}#{id}"), title, std::mem::take(words), chapter.clone()];
+                let part = [format!("{page}#{id}"), title, std::mem::take(words), chapter.clone()];
                 all.push(format!("[{}]", part.map(|p| quoted(&p)).join(",")));
             }
         };

@@ -836,17 +836,14 @@ fn called(name: &str, all: &[&str]) -> Option<usize> {
     let words = words(name);
     let number = |w: &str| matches!(w, "id" | "nr" | "no" | "number" | "code" | "name" | "");
     let place = all.iter().position(|w| words.iter().any(|word| word == w));
-    place
-        .filter(|_| words.iter().all(|w| all.contains(&w.as_str()) || number(w)))
-        .or_else(|| {
-            let joined = words.concat();
-            let ends = ["id", "nr", "number", "nummer"];
-            let stem = ends.iter().find_map(|end| joined.strip_suffix(end))?;
-            // "Patientennummer", "Kundennr".
-            all.iter().position(|w| {
-                stem.strip_prefix(w).is_some_and(|rest| matches!(rest, "" | "n" | "en"))
-            })
-        })
+    place.filter(|_| words.iter().all(|w| all.contains(&w.as_str()) || number(w))).or_else(|| {
+        let joined = words.concat();
+        let ends = ["id", "nr", "number", "nummer"];
+        let stem = ends.iter().find_map(|end| joined.strip_suffix(end))?;
+        // "Patientennummer", "Kundennr".
+        all.iter()
+            .position(|w| stem.strip_prefix(w).is_some_and(|rest| matches!(rest, "" | "n" | "en")))
+    })
 }
 
 /// The words of a column's name in small letters, whether they are parted by marks or by capitals:
@@ -1020,7 +1017,9 @@ mod tests {
             let options = DraftOptions { label: Some("krank".into()), ..DraftOptions::default() };
             Draft::of([("a.csv".to_owned(), text.as_bytes())], &options).expect("valid")
         };
-        for (people, said) in [(600, "every record has a number of its own"), (590, "names persons")] {
+        for (people, said) in
+            [(600, "every record has a number of its own"), (590, "names persons")]
+        {
             let draft = export(people);
             let columns = draft.schema().columns();
             assert_eq!(columns[0].kind, Kind::Ignored);
