@@ -82,6 +82,15 @@ pub struct Workspace {
     whole: Vec<f64>,
 }
 
+impl Workspace {
+    /// Has the next gradient of dense rows ask for those of another objective while it computes, so
+    /// that they are near when it is their turn.
+    #[doc(hidden)]
+    pub fn reads_after(&mut self, rows: kernel::RowsInMemory) {
+        self.scratch.reads_after(rows);
+    }
+}
+
 impl std::fmt::Debug for Workspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Workspace(..)")
