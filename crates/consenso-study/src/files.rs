@@ -110,9 +110,8 @@ pub struct ExperimentText {
 }
 
 /// How files of records end, some of which only other builds of this program read.
-const RECORDS: [&str; 11] = [
-    "csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather",
-];
+const RECORDS: [&str; 11] =
+    ["csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather"];
 
 /// Reads the text of an experiment: a built-in one by its name, else a file.
 ///
