@@ -36,7 +36,7 @@
 
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
-use crate::kernel;
+use crate::kernel::{self, Clipping};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Records of one site whose features are standardised once the standard is known.
@@ -224,22 +224,34 @@ impl Standardised {
     ) {
         let (rows, features) = (self.records.len(), self.records.dim());
         let outputs = loss.outputs();
-        let mut slopes = vec![0.0; rows * outputs];
-        for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
-            kernel::all_margins(self.records.layout(), x, slopes);
-        }
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided
         // by the heaviest weight no record exceeds one.
         let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let (labels, norms) = (self.records.labels(), &self.norms);
+        let persons = self.persons().filter(|_| clip.is_finite());
+        if outputs == 1 && persons.is_none() {
+            let weights = [1.0, -1.0].map(|label| loss.weight(label) / unit);
+            let how = Clipping { clip, up: 1.0 + 9.0 * f64::EPSILON, weights };
+            let room = (&mut work.scratch, &mut work.margins);
+            let layout = self.records.layout();
+            return kernel::sum_of_slopes(layout, rows, x, room, out, |some, slopes| {
+                let labels = &labels[some.clone()];
+                plain.slopes(labels, slopes);
+                kernel::clip_slopes(how, labels, &norms[some], slopes);
+            });
+        }
+        let mut slopes = vec![0.0; rows * outputs];
+        for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
+            kernel::all_margins(self.records.layout(), x, slopes);
+        }
         // What a record's slopes are multiplied by, given their length. (A NaN is no larger than
         // the clip, and then not finite.)
         let factor = |length: f64, label: f64| {
             let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
             if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 }
         };
-        if let Some(persons) = self.persons().filter(|_| clip.is_finite()) {
+        if let Some(persons) = persons {
             if outputs == 1 {
                 plain.slopes(labels, &mut slopes);
             } else {
@@ -259,24 +271,16 @@ impl Standardised {
         }
         // Where a factor is zero its slope may be infinite.
         let clipped = |slope: f64, factor: f64| if factor == 0.0 { 0.0 } else { slope * factor };
-        if outputs == 1 {
-            plain.slopes(labels, &mut slopes);
-            let up = 1.0 + 9.0 * f64::EPSILON;
-            for ((s, &label), &norm) in slopes.iter_mut().zip(labels).zip(norms) {
-                *s = clipped(*s, factor(s.abs() * up * norm, label));
+        let mut own = vec![0.0; outputs];
+        let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
+        for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
+            for (c, s) in own.iter_mut().enumerate() {
+                *s = slopes[c * rows + j];
             }
-        } else {
-            let mut own = vec![0.0; outputs];
-            let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
-            for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
-                for (c, s) in own.iter_mut().enumerate() {
-                    *s = slopes[c * rows + j];
-                }
-                softmax_slopes(label, &mut own);
-                let factor = factor(kernel::norm(&own) * up * norm, label);
-                for (c, s) in own.iter().enumerate() {
-                    slopes[c * rows + j] = clipped(*s, factor);
-                }
+            softmax_slopes(label, &mut own);
+            let factor = factor(kernel::norm(&own) * up * norm, label);
+            for (c, s) in own.iter().enumerate() {
+                slopes[c * rows + j] = clipped(*s, factor);
             }
         }
         let blocks = out.chunks_exact_mut(features).zip(slopes.chunks_exact(rows.max(1)));
