@@ -924,7 +924,7 @@ mod tests {
         for (label, loss, budget) in [
             (BINARY, "logistic", &budget),
             ("min = -4\nmax = 4", "ridge", &budget),
-            (BINARY, "logistic", &large),
+            ("classes = [\"low\", \"mid\", \"high\"]", "softmax", &large),
             ("min = -4\nmax = 4", "ridge", &large),
             (BINARY, "logistic", &inferring),
         ] {
