@@ -196,7 +196,9 @@ impl std::str::FromStr for TimeLimit {
         if text == "slurm" {
             let name = "SLURM_JOB_END_TIME";
             let end = std::env::var(name).map_err(|_| {
-                anyhow!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
+                anyhow!(
+                    "{name} is not set: this is no job of Slurm's, or its version does not say when jobs end; write the time, as in 55m"
+                )
             })?;
             let end: u64 =
                 end.parse().map_err(|_| anyhow!("{name} = {end} is not a number of seconds"))?;

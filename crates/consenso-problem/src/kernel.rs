@@ -48,7 +48,9 @@ pub(crate) trait Lanes: Copy {
     fn prefetch(self, _address: usize) {}
 }
 
-/// Plain arrays, for every machine.
+/// Plain arrays, for every machine. On x86 only processors older than AVX2 come here, where a fused
+/// multiply-add is a call anyway: what is called once there instead of written out in every kernel
+/// saves the program half a megabyte.
 #[derive(Clone, Copy)]
 struct Portable;
 
@@ -63,21 +65,27 @@ impl Lanes for Portable {
     fn splat(self, value: f64) -> Eight {
         [value; LANES]
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn add(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] + b[i])
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn sub(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] - b[i])
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn mul(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] * b[i])
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn div(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] / b[i])
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn fma(self, a: Eight, b: Eight, c: Eight) -> Eight {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn clamp(self, x: Eight, low: f64, high: f64) -> Eight {
         let one = |x: f64| {
             let x = if x > low { x } else { low };
@@ -85,21 +93,27 @@ impl Lanes for Portable {
         };
         x.map(one)
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn power_of_two(self, shifted: Eight) -> Eight {
         shifted.map(|s| f64::from_bits((s.to_bits() << 52).wrapping_add(1023 << 52)))
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn totals(self, v: [Eight; 4]) -> [f64; 4] {
         v.map(|v| ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])))
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn abs(self, x: Eight) -> Eight {
         x.map(f64::abs)
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn where_finite(self, of: Eight, x: Eight) -> Eight {
         std::array::from_fn(|i| if of[i].is_finite() { x[i] } else { 0.0 })
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn by_sign(self, of: Eight, above: f64, elsewhere: f64) -> Eight {
         of.map(|of| if of > 0.0 { above } else { elsewhere })
     }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Eight {
         codes.map(|code| table[usize::from(code)])
     }

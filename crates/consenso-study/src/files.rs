@@ -130,6 +130,10 @@ pub struct ExperimentText {
     pub folder: PathBuf,
 }
 
+/// How files of records end, some of which only other builds of this program read.
+const RECORDS: [&str; 11] =
+    ["csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather"];
+
 /// Reads the text of an experiment: a built-in one by its name, else a file.
 ///
 /// # Errors
@@ -143,13 +147,20 @@ pub fn experiment(name: &str) -> Result<ExperimentText> {
         });
     }
     let path = Path::new(name);
-    let text = fs::read_to_string(path).named(|| {
+    let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+    if RECORDS.contains(&kind.to_lowercase().as_str()) && path.is_file() {
+        return unfit(format!(
+            "{name}: is a file of records by its name, not an experiment\n  help: `consenso data schema {name} --label COLUMN \
+             --out schema.toml` drafts what is public about it; an experiment names both files"
+        ));
+    }
+    let text = fs::read_to_string(path).or_else(|why| {
         let built_in: Vec<&str> = crate::experiment::BUILT_IN.iter().map(|e| e.0).collect();
-        format!(
-            "{name}: cannot be read{}\n  help: give an experiment file or a built-in experiment: {}",
+        unfit(format!(
+            "{name}: cannot be read: {why}{}\n  help: give an experiment file or a built-in experiment: {}",
             did_you_mean(path, &built_in),
             built_in.join(", ")
-        )
+        ))
     })?;
     if text.trim().is_empty() {
         return unfit(format!(

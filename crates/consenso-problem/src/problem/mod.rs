@@ -18,6 +18,8 @@ pub mod proportional;
 pub mod scores;
 pub mod sensitivity;
 pub mod solve;
+#[doc(hidden)]
+pub mod special;
 pub mod weights;
 
 pub use clipped::rounding as rounding_of_unit_sum;
