@@ -109,7 +109,7 @@ def _cleaned(values: Iterable[Any]) -> list[Any]:
 
 def _array_of(series: Any, module: str) -> Optional[npt.NDArray[Any]]:
     """The array that a column of integers or of floats is, where it is one."""
-    dtype = getattr(series, "dtype", None)
+    dtype: Any = getattr(series, "dtype", None)
     if module == "polars":
         if not (dtype.is_float() or (dtype.is_integer() and not series.null_count())):
             return None
@@ -256,11 +256,13 @@ _NUMERIC = ("numeric", "label", "time", "exposure", "frequency")
 def _coded(column: Column, spec: Mapping[str, Any]) -> Optional[tuple[list[str], npt.NDArray[np.uint32]]]:
     """The words of a column as a file would have them, each once, and which of them every row has."""
     if column.numbers is not None:
-        known, codes = np.unique(column.numbers, return_inverse=True)
+        known, places = np.unique(column.numbers, return_inverse=True)
         one = _writer(column, spec)
         words = [one(value) for value in known.tolist()]
-        codes = codes.astype(np.uint32).reshape(-1)
-        return words, np.where(np.isnan(column.numbers), np.uint32(_MISSING), codes) if column.numbers.dtype.kind == "f" else codes
+        codes = places.astype(np.uint32).reshape(-1)
+        if column.numbers.dtype.kind == "f":
+            codes[np.isnan(column.numbers)] = _MISSING
+        return words, codes
     write = _writer(column, spec)
     seen: dict[Any, int] = {}
     texts: dict[str, int] = {}
