@@ -1,6 +1,6 @@
 //! What is fuzzed, and what must hold for any bytes.
 
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs};
 use consenso_engine::model::Model;
 use consenso_ledger::RecordsLedger;
 use consenso_node::agreement::Agreement;
@@ -224,7 +224,7 @@ fn experiments(bytes: &[u8]) {
             file: "fuzz.toml".into(),
             text: text.into(),
             spec,
-            source: Source::Synthetic(synthetic),
+            source: Box::new(synthetic),
             edges: None,
             entropy: None,
         };
