@@ -1,14 +1,16 @@
-// Finds headings whose title or text has all words that were typed. INDEX stands before: [address, title, text].
+// Finds headings whose title, chapter or text has all words that were typed. INDEX stands before, in the order of
+// the chapters: [address, title, text, chapter].
 (() => {
   const field = document.getElementById("search"), list = document.getElementById("found");
   if (!field || !list) return;
   const plain = text => text.toLowerCase();
-  const all = INDEX.map(([to, title, text]) => ({ to, title, text, low: plain(title), all: plain(title + " " + text) }));
+  const all = INDEX.map(([to, title, text, chapter]) =>
+    ({ to, title, text, chapter, low: plain(title), above: plain(chapter), all: plain(title + " " + text + " " + chapter) }));
   const find = typed => {
     const words = plain(typed).split(/\s+/).filter(Boolean);
     if (!words.length) return [];
     const hits = all.filter(one => words.every(word => one.all.includes(word)));
-    const rank = one => words.filter(word => one.low.includes(word)).length;
+    const rank = one => words.reduce((sum, word) => sum + 2 * one.low.includes(word) + one.above.includes(word), 0);
     return hits.sort((a, b) => rank(b) - rank(a)).slice(0, 12);
   };
   const excerpt = (one, word) => {
@@ -21,7 +23,7 @@
       const item = document.createElement("li"), link = document.createElement("a"), words = document.createElement("small");
       link.href = field.dataset.up + one.to;
       link.textContent = one.title;
-      words.textContent = " " + excerpt(one, word);
+      words.textContent = (one.chapter === one.title ? "" : one.chapter + ". ") + excerpt(one, word);
       item.append(link, words);
       return item;
     }));

@@ -230,7 +230,9 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
 /// What can be found: for every heading its page, its place, its title and the words beneath it.
 fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
     let mut all = Vec::new();
-    for (name, text) in pages {
+    for (name, text) in in_order(pages) {
+        let chapter =
+            headings(text).into_iter().next().map_or(String::new(), |(_, title, _)| title);
         let mut ids = headings(text).into_iter();
         let mut open: Option<(String, String)> = None;
         let mut inside = false;
@@ -238,7 +240,7 @@ fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
         let page = name.replace(".md", ".html");
         let mut put = |open: &mut Option<(String, String)>, words: &mut String| {
             if let Some((title, id)) = open.take() {
-                let part = [format!("{page}#{id}"), title, std::mem::take(words)];
+                let part = [format!("{page}#{id}"), title, std::mem::take(words), chapter.clone()];
                 all.push(format!("[{}]", part.map(|p| quoted(&p)).join(",")));
             }
         };
@@ -259,6 +261,16 @@ fn index(pages: &BTreeMap<String, String>) -> Vec<String> {
         }
         put(&mut open, &mut words);
     }
+    all
+}
+
+/// Pages as somebody reads them: chapters of the guide, then what is beside it.
+fn in_order(pages: &BTreeMap<String, String>) -> Vec<(&String, &String)> {
+    let chapters: Vec<String> = chapters(pages).into_iter().map(|(name, _)| name).collect();
+    let mut all: Vec<(&String, &String)> = pages.iter().collect();
+    all.sort_by_key(|(name, _)| {
+        chapters.iter().position(|chapter| chapter == *name).unwrap_or(chapters.len())
+    });
     all
 }
 
@@ -445,8 +457,8 @@ mod tests {
         assert_eq!(
             index(&pages),
             [
-                r#"["docs/a.html#a-b","A \"b\"","first  \u003c/script>  words "]"#,
-                r#"["docs/a.html#two-words","Two words","second "]"#
+                r#"["docs/a.html#a-b","A \"b\"","first  \u003c/script>  words ","A \"b\""]"#,
+                r#"["docs/a.html#two-words","Two words","second ","A \"b\""]"#
             ]
         );
     }

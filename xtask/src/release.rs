@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         ("workflows", workflows()),
         ("citation", citation()),
         ("SBOM", sbom(&out)),
+        ("guide", guide(&out)),
     ];
     if !quick {
         parts.push(("completions and manual", pages(&out)));
@@ -202,6 +203,17 @@ fn at_most(said: &str, tag: &str) -> bool {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = said.split_once("platform tag: \"").and_then(|(_, rest)| minor(rest));
     found.zip(minor(tag)).is_some_and(|(found, wanted)| found <= wanted)
+}
+
+/// The guide for whoever has no clone: errors name its pages.
+fn guide(out: &Path) -> Outcome {
+    if !crate::docs::run() {
+        return Failed("cargo xtask docs".into());
+    }
+    let file = format!("consenso-{}-guide.tar.gz", version());
+    let mut pack = Command::new("tar");
+    pack.current_dir(root().join("target")).args(["--exclude", "api", "-czf"]).arg(out.join(&file));
+    judged(succeeds(pack.arg("book")), file, "tar")
 }
 
 /// Shell completions and manual pages, written by an example of the command.

@@ -115,6 +115,15 @@ pub(crate) fn read(text: &str, file: &str, overrides: &[Override]) -> Result<Exp
     })
 }
 
+/// Whether the file or an override sets a key that stands in no table.
+pub(crate) fn set(key: &str, text: &str, overrides: &[Override]) -> bool {
+    let changed = overrides.iter().rev().find(|o| o.key.len() == 1 && o.key[0] == key);
+    match changed {
+        Some(change) => change.value.is_some(),
+        None => toml::from_str::<Table>(text).is_ok_and(|root| root.contains_key(key)),
+    }
+}
+
 /// The dotted key that a line of TOML (as written by a serializer) sets, with a colon.
 fn key_at(text: &str, line: usize) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(line).collect();

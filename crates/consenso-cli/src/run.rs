@@ -380,6 +380,10 @@ fn prepare(
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
     args.format.set(&mut spec);
     spec.seed = args.seed.unwrap_or(spec.seed);
+    // Every run under such noise is a release of its own, which the budget pays for.
+    if args.entropy == Entropy::Os && !overrides::set("runs", &text.text, &changes) {
+        spec.runs = 1;
+    }
     let name = match args.shard {
         Some(Shard(share)) => format!("{}-{}-of-{}", spec.name, share.index(), share.of()),
         None => spec.name.clone(),
@@ -502,9 +506,10 @@ pub(crate) fn print(
             output::print(&spending::text(standings));
         }
         if !matches!(record.kind, ResultKind::Simulation) {
-            output::print(
+            output::print(&output::folded(
                 "what is printed here holds exact functions of the records: it is for whoever holds them, not to be shared",
-            );
+                output::columns(),
+            ));
         }
         if let Some(out) = out {
             output::print(&format!("\nwritten to {}", out.display()));

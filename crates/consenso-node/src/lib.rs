@@ -4,6 +4,12 @@
 //! streams with mutual TLS, and keeps what must not be lost in SQLite. For the same seed the
 //! transcript is the simulator's, bit for bit.
 
+#[cfg(not(unix))]
+compile_error!(
+    "sites run on Linux and macOS: their keys and ledgers lean on permissions of Unix files. On other \
+     systems build the rest: cargo build -p consenso-cli --no-default-features --features mpi"
+);
+
 mod admission;
 pub mod agreement;
 pub mod audit_log;

@@ -60,12 +60,53 @@ def test_what_is_not_covered_is_refused_and_adds_nothing():
     accountant = names.rdp.RdpAccountant().compose(names.GaussianDpEvent(1.0))
     before = accountant.get_epsilon(1e-6)
     for event in (
-        names.PoissonSampledDpEvent(0.1, names.NoOpDpEvent()), names.NonPrivateDpEvent(), names.GaussianDpEvent(0.0)
+        names.PoissonSampledDpEvent(0.1, names.NoOpDpEvent()), names.UnsupportedDpEvent(), names.ZCDpEvent(0.1, xi=0.1),
+        names.SampledWithoutReplacementDpEvent(100, 10, names.GaussianDpEvent(1.0)),
     ):
         assert not accountant.supports(event)
         with pytest.raises(names.UnsupportedEventError):
             accountant.compose(event)
     assert accountant.get_epsilon(1e-6) == before
+
+
+def test_what_is_not_protected_has_no_epsilon():
+    for event in (names.NonPrivateDpEvent(), names.GaussianDpEvent(0.0), names.PoissonSampledDpEvent(0.1, names.LaplaceDpEvent(0))):
+        accountant = names.pld.PLDAccountant().compose(names.GaussianDpEvent(1.0)).compose(event)
+        assert accountant.get_epsilon(1e-6) == math.inf and accountant.get_delta(9.0) == 1.0
+    for bad in (names.GaussianDpEvent(-1.0), names.GaussianDpEvent(math.nan), names.SelfComposedDpEvent(names.NoOpDpEvent(), -1)):
+        with pytest.raises(ValueError):
+            names.pld.PLDAccountant().compose(bad)
+
+
+def test_modules_and_relations_have_the_names_that_scripts_import():
+    from consenso.dp_accounting import dp_event, mechanism_calibration, privacy_accountant
+    from consenso.dp_accounting.pld import pld_privacy_accountant
+    from consenso.dp_accounting.rdp import rdp_privacy_accountant
+
+    relation = privacy_accountant.NeighboringRelation
+    accountant = rdp_privacy_accountant.RdpAccountant([2.0, 8.0], relation.REPLACE_SPECIAL)
+    assert accountant.neighboring_relation is relation.REPLACE_SPECIAL and isinstance(accountant.ledger, dp_event.NoOpDpEvent)
+    accountant.compose(dp_event.ZCDpEvent(0.01), 3).compose(dp_event.ZCDpEvent(0.01))
+    assert accountant.ledger == dp_event.SelfComposedDpEvent(dp_event.ZCDpEvent(0.01), 4)
+    rho = dp.compose([{"mechanism": "zcdp", "rho": 0.04}], 1e-6)["best"]["epsilon"]
+    assert math.isclose(accountant.get_epsilon(1e-6), rho, rel_tol=1e-9)
+    assert pld_privacy_accountant.PLDAccountant is names.PLDAccountant
+    with pytest.raises(ValueError, match="ADD_OR_REMOVE_ONE"):
+        names.PLDAccountant("REPLACE_ONE")
+    with pytest.raises(mechanism_calibration.NonEmptyAccountantError):
+        names.calibrate_dp_mechanism(lambda: accountant, names.GaussianDpEvent, 1.0, 1e-6)
+
+
+def test_a_whole_number_of_steps_is_the_most_that_a_budget_has():
+    def steps(count):
+        return names.SelfComposedDpEvent(names.PoissonSampledDpEvent(0.05, names.GaussianDpEvent(2.0)), count)
+
+    bracket = names.LowerEndpointAndGuess(1, 64)
+    found = names.calibrate_dp_mechanism(names.pld.PLDAccountant, steps, 1.0, 1e-5, bracket, discrete=True)
+    spent = [names.pld.PLDAccountant().compose(steps(count)).get_epsilon(1e-5) for count in (found, found + 1)]
+    assert isinstance(found, int) and spent[0] <= 1.0 < spent[1]
+    with pytest.raises(ValueError, match="keep"):
+        names.calibrate_dp_mechanism(names.pld.PLDAccountant, steps, 1.0, 1e-5, names.ExplicitBracketInterval(1, 2), True)
 
 
 def test_calibrated_noise_keeps_the_budget():
@@ -87,7 +128,7 @@ def test_sampled_releases_cost_less_and_their_relation_counts():
     same = names.pld.PLDAccountant().compose(event).get_epsilon(1e-6)
     assert math.isclose(same, part, rel_tol=1e-6)
     with pytest.raises(names.UnsupportedEventError):
-        names.pld.PLDAccountant(neighboring_relation="REPLACE_ONE").compose(event)
+        names.pld.PLDAccountant(neighboring_relation=names.NeighboringRelation.REPLACE_ONE).compose(event)
     with pytest.raises(dp.InputError):
         dp.compose([{"mechanism": "zcdp", "rho": 0.1, "sampling": 0.1}], 1e-6)
 

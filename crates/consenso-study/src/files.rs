@@ -20,6 +20,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a file cannot be used. The text names it and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +81,26 @@ pub enum FileError {
     Unfit(String),
 }
 
+static READ: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many bytes of records this process has read from tables so far: whoever watches it
+/// can show how fast that is. Beginnings count twice, for they are looked at first.
+#[must_use]
+pub fn bytes_read() -> u64 {
+    READ.load(Ordering::Relaxed)
+}
+
+/// A file whose bytes are counted.
+struct Counted(fs::File);
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        READ.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 type Result<T, E = FileError> = std::result::Result<T, E>;
 
 /// Gives an input error its file.
@@ -109,6 +130,10 @@ pub struct ExperimentText {
     pub folder: PathBuf,
 }
 
+/// How files of records end, some of which only other builds of this program read.
+const RECORDS: [&str; 11] =
+    ["csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather"];
+
 /// Reads the text of an experiment: a built-in one by its name, else a file.
 ///
 /// # Errors
@@ -122,13 +147,20 @@ pub fn experiment(name: &str) -> Result<ExperimentText> {
         });
     }
     let path = Path::new(name);
-    let text = fs::read_to_string(path).named(|| {
+    let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+    if RECORDS.contains(&kind.to_lowercase().as_str()) && path.is_file() {
+        return unfit(format!(
+            "{name}: is a file of records by its name, not an experiment\n  help: `consenso data schema {name} --label COLUMN \
+             --out schema.toml` drafts what is public about it; an experiment names both files"
+        ));
+    }
+    let text = fs::read_to_string(path).or_else(|why| {
         let built_in: Vec<&str> = crate::experiment::BUILT_IN.iter().map(|e| e.0).collect();
-        format!(
-            "{name}: cannot be read{}\n  help: give an experiment file or a built-in experiment: {}",
+        unfit(format!(
+            "{name}: cannot be read: {why}{}\n  help: give an experiment file or a built-in experiment: {}",
             did_you_mean(path, &built_in),
             built_in.join(", ")
-        )
+        ))
     })?;
     if text.trim().is_empty() {
         return unfit(format!(
@@ -412,7 +444,7 @@ impl<'a> Beginning<'a> {
         }
         let gzip = self.is_gzip();
         Some(Box::new(move || {
-            let file = fs::File::open(path)?;
+            let file = Counted(fs::File::open(path)?);
             Ok(match gzip {
                 true => Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::new(file))),
                 false => Box::new(file),
@@ -760,7 +792,9 @@ impl File {
 /// Opens a file of records.
 fn read_bytes(path: &Path) -> Result<File> {
     let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
-    File::of(path, fs::read(path).named(unreadable)?)
+    let bytes = fs::read(path).named(unreadable)?;
+    READ.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    File::of(path, bytes)
 }
 
 /// Reads the records of one file under a schema, which LIBSVM can do without; `format` says how the

@@ -739,6 +739,10 @@ impl Drafter<'_> {
                 return Err(SchemaError::PositiveOfMany { index: 0, name, found }.into());
             }
             (None, [first, second]) => {
+                // Of most pairs the second in the order of letters is the one: no and yes, alive and dead.
+                if FOUND_FIRST.contains(&first.to_lowercase().as_str()) {
+                    std::mem::swap(first, second);
+                }
                 let text = format!(
                     "which class is to be found? {second:?} is taken as positive; for the other add positive = {first:?}"
                 );
@@ -774,6 +778,9 @@ impl Drafter<'_> {
     }
 }
 
+/// Classes to be found that stand before their opposites in the order of letters.
+const FOUND_FIRST: [&str; 4] = ["ja", "j", "case", "abnormal"];
+
 /// Why a column looks like a row identifier.
 fn identifier(name: &str, cells: &Merged<'_>) -> Option<&'static str> {
     let distinct = || cells.different() == Some(cells.known);
@@ -784,7 +791,8 @@ fn identifier(name: &str, cells: &Merged<'_>) -> Option<&'static str> {
         (None, _) => Some("every record has a text of its own"),
         (Some((min, max)), true) if cells.whole() => {
             let called = words(name).iter().any(|word| {
-                matches!(word.as_str(), "id" | "nr" | "no" | "number" | "nummer" | "index" | "uuid")
+                matches!(word.as_str(), "id" | "nr" | "no" | "index" | "uuid")
+                    || ["number", "nummer"].iter().any(|end| word.ends_with(end))
             });
             if max - min + 1.0 == cells.known as f64 {
                 Some("its values count the records")
@@ -804,7 +812,7 @@ enum Whose {
 }
 
 /// What sites are called, the plainest first.
-const SITES: [&str; 13] = [
+const SITES: [&str; 15] = [
     "site",
     "hospital",
     "centre",
@@ -817,18 +825,25 @@ const SITES: [&str; 13] = [
     "institution",
     "facility",
     "krankenhaus",
+    "klinik",
+    "standort",
     "schule",
 ];
 
-/// Whether a column is called by one of some words, alone or as its number: "school" and
-/// "school_id", but not "school_size". The place of the word.
+/// Whether a column is called by one of some words, alone or as its number: "school", "school_id"
+/// and "Patientennummer", but not "school_size". The place of the word.
 fn called(name: &str, all: &[&str]) -> Option<usize> {
     let words = words(name);
     let number = |w: &str| matches!(w, "id" | "nr" | "no" | "number" | "code" | "name" | "");
     let place = all.iter().position(|w| words.iter().any(|word| word == w));
-    place
-        .filter(|_| words.iter().all(|w| all.contains(&w.as_str()) || number(w)))
-        .or_else(|| all.iter().position(|w| words.concat() == format!("{w}id")))
+    place.filter(|_| words.iter().all(|w| all.contains(&w.as_str()) || number(w))).or_else(|| {
+        let joined = words.concat();
+        let ends = ["id", "nr", "number", "nummer"];
+        let stem = ends.iter().find_map(|end| joined.strip_suffix(end))?;
+        // "Patientennummer", "Kundennr".
+        all.iter()
+            .position(|w| stem.strip_prefix(w).is_some_and(|rest| matches!(rest, "" | "n" | "en")))
+    })
 }
 
 /// The words of a column's name in small letters, whether they are parted by marks or by capitals:
@@ -856,7 +871,7 @@ fn site_rank(name: &str) -> Option<usize> {
 /// Whether a column is called what sites or persons are called, and has several records for each of
 /// several values.
 fn whose(name: &str, cells: &Merged<'_>) -> Option<Whose> {
-    const PERSONS: [&str; 11] = [
+    const PERSONS: [&str; 12] = [
         "patient",
         "person",
         "subject",
@@ -868,6 +883,7 @@ fn whose(name: &str, cells: &Merged<'_>) -> Option<Whose> {
         "participant",
         "proband",
         "schüler",
+        "kunde",
     ];
     let several =
         cells.texts.len() > 1 && cells.different().is_none_or(|different| different < cells.known);
@@ -986,6 +1002,33 @@ mod tests {
             assert!(warnings.contains(wanted), "{wanted}\n{warnings}");
         }
         assert!(!warnings.contains("school_size\": names"), "{warnings}");
+    }
+
+    /// A German hospital's export: the patient's number was drafted as a number to learn from, and
+    /// "nein" as what is to be found.
+    #[test]
+    fn numbers_of_persons_and_classes_to_find_are_known_in_german_too() {
+        let export = |people: usize| {
+            let mut text = "Patientennummer,Hausnummer,krank\n".to_owned();
+            for i in 0..600 {
+                let person = 1_000_000 + (i % people) * 7919;
+                let _ = writeln!(text, "{person},{},{}", i % 90, ["ja", "nein", "nein"][i % 3]);
+            }
+            let options = DraftOptions { label: Some("krank".into()), ..DraftOptions::default() };
+            Draft::of([("a.csv".to_owned(), text.as_bytes())], &options).expect("valid")
+        };
+        for (people, said) in
+            [(600, "every record has a number of its own"), (590, "names persons")]
+        {
+            let draft = export(people);
+            let columns = draft.schema().columns();
+            assert_eq!(columns[0].kind, Kind::Ignored);
+            let said = |comment: &String| comment.contains(said);
+            assert!(draft.comments("Patientennummer").iter().any(said), "{:?}", draft.warnings());
+            assert!(matches!(columns[1].kind, Kind::Numeric { .. }), "a house's number repeats");
+            let classes = Label::Classes(vec!["nein".into(), "ja".into()]);
+            assert_eq!(columns[2].kind, Kind::Label(classes));
+        }
     }
 
     /// A store's number, exported with its records, was drafted as a number to learn from.

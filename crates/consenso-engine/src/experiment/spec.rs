@@ -24,7 +24,8 @@ pub struct ExperimentSpec {
     /// Seed of everything random.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// Repetitions, each with its own shards, graph and noise.
+    /// Repetitions, each with its own shards, graph and noise. Under `--entropy os` each is a release
+    /// with a cost of its own: there 1 is meant where nothing is said.
     #[serde(default = "default_runs")]
     pub runs: u32,
     /// Rounds between two points of a curve; by default as few as keep the figures smooth.

@@ -276,6 +276,7 @@ fn base(facts: &Facts, answers: &Answers) -> Section {
         [
             Field::known("transport", "How is data in transit protected?", transport(facts)),
             Field::new("access", "Who has access to records and keys?", answers.to("access")),
+            Field::new("incidents", "What if a key or a folder is lost?", answers.to("incidents")),
             Field::known("collected", "Which data is used?", columns(facts)),
             Field::new("categories", "Whose data, and of which kind?", answers.to("categories")),
             Field::new("collection", "How was it collected?", answers.to("collection")),
@@ -284,6 +285,11 @@ fn base(facts: &Facts, answers: &Answers) -> Section {
             Field::new("informed", "Were the people told?", answers.to("informed")),
             Field::new("processors", "Who else processes it?", answers.to("processors")),
             Field::new("transfer", "Where do messages go?", answers.to("transfer")),
+            Field::new(
+                "anonymity",
+                "Are messages and model personal data?",
+                answers.to("anonymity"),
+            ),
             Field::new("assessment", "Was the risk assessed?", answers.to("assessment")),
             Field::new("retention", "How long is it kept?", answers.to("retention")),
             Field::known("erasure", "Can a record be deleted?", erasure()),

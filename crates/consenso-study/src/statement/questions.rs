@@ -16,7 +16,7 @@ enum Shape {
 
 /// Questions that no record answers: the same in every paper, so that one file of answers serves
 /// all of them.
-const QUESTIONS: [(&str, Shape, &str); 25] = [
+const QUESTIONS: [(&str, Shape, &str); 27] = [
     ("curators", Shape::Texts, "names of the organisations that publish the result"),
     ("intended_use", Shape::Text, "what the model is for, and who decides by it"),
     ("out_of_scope", Shape::Text, "what the model must not be used for"),
@@ -45,6 +45,16 @@ const QUESTIONS: [(&str, Shape, &str); 25] = [
         "transfer",
         Shape::Text,
         "in which countries the other sites are, and on which basis messages are sent there",
+    ),
+    (
+        "anonymity",
+        Shape::Text,
+        "whether messages and model are taken for personal data or for anonymous ones, and who decided so",
+    ),
+    (
+        "incidents",
+        Shape::Text,
+        "what is done, and who is told, when a key, a folder or a machine falls into other hands",
     ),
     (
         "assessment",

@@ -2,7 +2,8 @@
 
 /// Γ(a, x)/Γ(a), the probability that a gamma variable of shape a is above x: that of a Poisson
 /// count of mean x below a, where a is a whole number.
-pub(super) fn gamma_above(a: f64, x: f64) -> f64 {
+#[must_use]
+pub fn gamma_above(a: f64, x: f64) -> f64 {
     if x.is_nan() || x <= 0.0 {
         return 1.0;
     }
@@ -22,8 +23,9 @@ pub(super) fn gamma_above(a: f64, x: f64) -> f64 {
     (front / fraction).clamp(0.0, 1.0)
 }
 
+#[must_use]
 /// I_x(a, b), the probability that a beta variable is below x.
-pub(super) fn beta_below(x: f64, a: f64, b: f64) -> f64 {
+pub fn beta_below(x: f64, a: f64, b: f64) -> f64 {
     if x.is_nan() || x <= 0.0 {
         return 0.0;
     }
