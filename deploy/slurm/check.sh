@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tries both job files with a real Slurm on this machine alone: a controller and a node on loopback, with their state in a folder of their own.
-# A job array must give the record of one run, and a job of two processes the transcript of one.
+# Tries the job files with a real Slurm on this machine alone: a controller and a node on loopback, with their state in a folder of their own.
+# A job array must give the record of one run, a board of shares the board of one, and a job of two processes the transcript of one.
 #
 #   deploy/slurm/check.sh PROGRAM LIBMPI        needs root, slurm-wlm and munge of Debian; LIBMPI is a libmpi_abi.so (cargo xtask slurm has one)
 set -eu
@@ -91,6 +91,31 @@ without_times one/record.json > one.txt
 without_times parts/whole/record.json > whole.txt
 cmp one.txt whole.txt
 echo "a job array of three tasks: the record of one run"
+
+cat > board.toml <<TOML
+name = "small"
+seeds = 2
+epsilon = ["none", 2]
+[[problem]]
+name = "made-up"
+measure = "gap"
+data = { source = "logistic", agents = 6, records_per_agent = 50, dim = 3 }
+[[graph]]
+kind = "ring"
+[[graph]]
+kind = "complete"
+[[method]]
+kind = "dgd"
+[[method]]
+kind = "extra"
+TOML
+consenso benchmark run board.toml --out board-one > /dev/null
+sbatch --wait --quiet --array=1-3 --cpus-per-task=1 --mem=0 "$here/board.sbatch" board.toml board-shared
+consenso benchmark show board-one --json > board-one.json
+consenso benchmark show board-shared --json > board-shared.json
+for board in one shared; do without_times "board-$board.json" | grep -v -e '"out":' -e '"page":' > "board-$board.txt"; done
+cmp board-one.txt board-shared.txt
+echo "a board of three tasks: the board of one"
 
 for tasks in 1 2; do
   sbatch --wait --quiet --nodes=1 --ntasks="$tasks" --ntasks-per-node="$tasks" --cpus-per-task=1 --mem=0 \

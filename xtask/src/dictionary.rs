@@ -241,30 +241,42 @@ fn on_the_board(ranks: &str, kind: &str) -> String {
     ) else {
         return String::new();
     };
-    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    let mut words = Vec::new();
-    for row in rows.iter().filter(|row| row.get(k) == Some(&kind)) {
-        let count = rows.iter().filter(|other| other.get(of) == row.get(of)).count();
-        let number =
-            |at: usize| row.get(at).and_then(|v| v.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    let (status, ranked, best_on) = (column("status"), column("ranked"), column("best_on"));
+    let mut words = String::new();
+    for row in lines.map(|line| line.split(',').collect::<Vec<&str>>()) {
+        if row.get(k) != Some(&kind) {
+            continue;
+        }
+        let text = |at: Option<usize>| at.and_then(|at| row.get(at)).copied().unwrap_or_default();
+        let number = |at: usize| text(Some(at)).parse::<f64>().unwrap_or(f64::NAN);
         let (budget, condition) = match row[of].strip_prefix("not-private") {
             Some(condition) => ("without privacy", condition),
             None => ("under a budget", row[of].trim_start_matches("private")),
         };
         let condition = match condition.trim_start_matches('-') {
             "" | "plain" => String::new(),
-            other => format!(" ({})", other.replace('-', " ")),
+            other => format!(", {}", other.replace('-', " ")),
         };
-        words.push(format!(
-            "{budget}{condition} mean rank {:.1} of {count}, the best in {:.0} of {:.0} settings",
+        let (count, part) = (number(settings), text(status) == "part");
+        let settings = match part {
+            true => format!("the {count:.0} settings that it goes with"),
+            false => format!("{count:.0} settings"),
+        };
+        let best = match (number(wins), text(best_on)) {
+            // A share of a tie among many is no win.
+            (wins, _) if wins < 0.5 => String::new(),
+            (wins, on) => format!("; the best in {wins:.0} ({})", on.replace(';', ",")),
+        };
+        let _ = writeln!(
+            words,
+            "- {budget}{condition}: mean rank {:.1} of {} in {settings}{best}",
             number(rank),
-            number(wins),
-            number(settings)
-        ));
+            text(ranked),
+        );
     }
     match words.is_empty() {
         true => "\nIt is not on the board `quick`.\n".into(),
-        false => format!("\nOn the board `quick`: {}.\n", words.join("; ")),
+        false => format!("\nOn the board `quick`:\n\n{words}"),
     }
 }
 

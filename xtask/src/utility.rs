@@ -343,7 +343,7 @@ pub(crate) fn run(
 
 /// Pieces that are left out one at a time, in words, and where each matters: for two classes, for
 /// several, for numbers.
-const PIECES: [(&str, &str, [bool; 3]); 10] = [
+const PIECES: [(&str, &str, [bool; 3]); 11] = [
     ("", "the whole method", [true; 3]),
     ("centres", "columns in the middle of their ranges, a sixth wide", [true; 3]),
     ("learned-prior", "no prior learned from all columns", [true; 3]),
@@ -351,6 +351,7 @@ const PIECES: [(&str, &str, [bool; 3]); 10] = [
     ("tails", "no tails that no cell shows", [true; 3]),
     ("classes", "several classes as k − 1 of two", [false, true, false]),
     ("long-clips", "no clip above a usual gradient", [true, true, false]),
+    ("lengths", "clips that stay as they were at the start", [true; 3]),
     ("momentum", "no momentum", [true; 3]),
     ("calibration", "no calibration", [true, false, false]),
     ("shrinkage", "no shrinkage by public noise", [false, false, true]),

@@ -3,7 +3,7 @@
 use crate::spec::{Board, Setting};
 use consenso_engine::experiment::Experiment;
 use consenso_engine::protocol::{Algorithms, Parameters};
-use consenso_engine::record::{AlgorithmRecord, Record};
+use consenso_engine::record::{AlgorithmRecord, Record, TrafficRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -60,10 +60,14 @@ pub struct Outcome {
     pub diverged: bool,
     /// Rounds that use records.
     pub rounds: u32,
-    /// Vectors sent, over all links and exchanges.
-    pub messages: u64,
-    /// Bytes of their numbers.
-    pub bytes: u64,
+    /// Vectors sent, over all links and exchanges, lost ones among them.
+    pub messages: f64,
+    /// Bytes of their numbers, compressed where the method or the condition compresses them.
+    pub bytes: f64,
+    /// Seconds of all exchanges over the board's links, one after the other; `None` where nothing
+    /// counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_seconds: Option<f64>,
     /// What is certified, if privacy was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certified: Option<Certified>,
@@ -184,19 +188,16 @@ impl Outcome {
             figures.insert("gap".into(), algorithm.optimum_gap.max(0.0));
         }
         let finite = |value: f64| value.is_finite().then_some(value);
-        let exchanges = u64::from(algorithm.rounds) + u64::from(algorithm.gossip);
-        let messages = exchanges * 2 * record.problem.edges as u64;
-        let dim = experiment.facts().dim;
-        let built = Algorithms::builtin().build(&algorithm.kind, Parameters::new());
-        let width = built.and_then(Result::ok).map_or(dim, |protocol| protocol.width(dim));
+        let sent = algorithm.traffic.unwrap_or_else(|| uncounted(experiment, record, algorithm));
         Self {
             kind: algorithm.kind.clone(),
             figures,
             objective: finite(algorithm.objective),
             diverged: algorithm.diverged,
             rounds: algorithm.rounds,
-            messages,
-            bytes: messages * 8 * width as u64,
+            messages: sent.messages,
+            bytes: sent.bytes,
+            network_seconds: sent.seconds,
             certified: algorithm.epsilon.as_ref().map(|e| Certified {
                 epsilon: e.claim,
                 delta: e.delta,
@@ -213,6 +214,21 @@ impl Outcome {
             seconds: algorithm.seconds,
         }
     }
+}
+
+/// What was sent where a run does not count it, as with sums in secret: a vector over every link in
+/// every exchange.
+fn uncounted(
+    experiment: &Experiment,
+    record: &Record,
+    algorithm: &AlgorithmRecord,
+) -> TrafficRecord {
+    let exchanges = f64::from(algorithm.rounds) + f64::from(algorithm.gossip);
+    let messages = exchanges * 2.0 * record.problem.edges as f64;
+    let dim = experiment.facts().dim;
+    let built = Algorithms::builtin().build(&algorithm.kind, Parameters::new());
+    let width = built.and_then(Result::ok).map_or(dim, |protocol| protocol.width(dim));
+    TrafficRecord { messages, bytes: messages * 8.0 * width as f64, seconds: None }
 }
 
 /// Returns a name that a file can have: letters, digits, `.` and `-`, in lower case.

@@ -41,8 +41,12 @@ pub struct Row {
     pub published: Option<PublishedCost>,
     /// Rounds, mean over seeds.
     pub rounds: Option<f64>,
+    /// Messages, mean over seeds.
+    pub messages: Option<f64>,
     /// Bytes, mean over seeds.
     pub bytes: Option<f64>,
+    /// Simulated seconds of all exchanges, mean over seeds.
+    pub network_seconds: Option<f64>,
     /// Seconds of one thread, mean over seeds.
     pub seconds: Option<f64>,
     /// What tuning chose.
@@ -76,6 +80,8 @@ pub struct Ranking {
     pub methods: Vec<usize>,
     /// What their ranks say, in the same order.
     pub found: Comparison,
+    /// In how many settings of which problems each was the best, ties shared.
+    pub best_on: Vec<BTreeMap<usize, f64>>,
     /// Methods without a figure somewhere, with how many they lack.
     pub left_out: Vec<(usize, usize)>,
 }
@@ -130,7 +136,11 @@ impl<'a> Results<'a> {
                 let mean =
                     |old: Option<f64>, new: f64| Some(old.map_or(new, |old| old + (new - old) / n));
                 row.rounds = mean(row.rounds, f64::from(outcome.rounds));
-                row.bytes = mean(row.bytes, outcome.bytes as f64);
+                row.messages = mean(row.messages, outcome.messages);
+                row.bytes = mean(row.bytes, outcome.bytes);
+                if let Some(seconds) = outcome.network_seconds {
+                    row.network_seconds = mean(row.network_seconds, seconds);
+                }
                 row.seconds = mean(row.seconds, outcome.seconds);
                 row.tuned = outcome.tuned.clone();
             }
@@ -206,10 +216,24 @@ impl<'a> Results<'a> {
     /// where they have a figure in every setting.
     #[must_use]
     pub fn ranking(&self, chosen: impl Fn(Setting) -> bool) -> Option<Ranking> {
-        let settings: Vec<usize> = (0..self.board.settings().len())
-            .filter(|&s| chosen(self.setting(s)))
-            .filter(|&s| (0..self.methods.len()).any(|m| self.figure(s, m).is_some()))
-            .collect();
+        let some = |s: usize| (0..self.methods.len()).any(|m| self.figure(s, m).is_some());
+        self.ranked_over(|s| chosen(self.setting(s)) && some(s))
+    }
+
+    /// Ranks methods over those of the chosen settings that `method` has a figure in: how one that
+    /// is missing elsewhere does where it goes.
+    #[must_use]
+    pub fn ranking_where(
+        &self,
+        method: usize,
+        chosen: impl Fn(Setting) -> bool,
+    ) -> Option<Ranking> {
+        self.ranked_over(|s| chosen(self.setting(s)) && self.figure(s, method).is_some())
+    }
+
+    fn ranked_over(&self, chosen: impl Fn(usize) -> bool) -> Option<Ranking> {
+        let settings: Vec<usize> =
+            (0..self.board.settings().len()).filter(|&s| chosen(s)).collect();
         let (mut in_all, mut left_out) = (Vec::new(), Vec::new());
         for method in 0..self.methods.len() {
             let missing = settings.iter().filter(|&&s| self.figure(s, method).is_none()).count();
@@ -228,6 +252,12 @@ impl<'a> Results<'a> {
             })
             .collect();
         let found = stats::compare(&blocks)?;
+        let mut best_on = vec![BTreeMap::new(); in_all.len()];
+        for (&s, block) in settings.iter().zip(&blocks) {
+            for (k, share) in stats::best_of(block) {
+                *best_on[k].entry(self.setting(s).problem).or_insert(0.0) += share;
+            }
+        }
         let mut order: Vec<usize> = (0..in_all.len()).collect();
         order.sort_by(|&a, &b| found.mean[a].total_cmp(&found.mean[b]));
         let sorted = Comparison {
@@ -237,7 +267,8 @@ impl<'a> Results<'a> {
             ..found
         };
         let methods = order.iter().map(|&k| in_all[k]).collect();
-        Some(Ranking { methods, found: sorted, left_out })
+        let best_on = order.iter().map(|&k| best_on[k].clone()).collect();
+        Some(Ranking { methods, found: sorted, best_on, left_out })
     }
 }
 
@@ -250,7 +281,9 @@ impl Row {
             certified: None,
             published: None,
             rounds: None,
+            messages: None,
             bytes: None,
+            network_seconds: None,
             seconds: None,
             tuned: None,
             refused: None,

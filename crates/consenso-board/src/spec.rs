@@ -29,6 +29,9 @@ struct BoardFile {
     /// `"none"`, or `{ trials = N }`.
     #[serde(default)]
     tuning: TuningSpec,
+    /// What a link takes, unless a condition says otherwise.
+    #[serde(default)]
+    link: Link,
     problem: Vec<ProblemSpec>,
     graph: Vec<Table>,
     #[serde(default)]
@@ -93,6 +96,22 @@ impl Default for TuningSpec {
 
 fn one() -> u32 {
     1
+}
+
+/// `link = { latency_ms = 20, bandwidth_mbit = 100 }`: what simulated seconds are counted with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Link {
+    /// Milliseconds from one end of a link to the other.
+    pub latency_ms: f64,
+    /// Megabits in a second that an agent can send to all its neighbours together.
+    pub bandwidth_mbit: f64,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { latency_ms: 20.0, bandwidth_mbit: 100.0 }
+    }
 }
 
 /// What is minimised, on whose records, and what counts.
@@ -331,6 +350,8 @@ pub struct Board {
     pub methods: Vec<Method>,
     /// Figures from papers.
     pub published: Vec<Published>,
+    /// What a link takes.
+    pub link: Link,
     neighbours: Option<String>,
     settings: Vec<Setting>,
     only: Vec<Option<Vec<String>>>,
@@ -432,7 +453,7 @@ impl Board {
                 "a board needs a problem, a graph, a budget and a method",
             ));
         }
-        let BoardFile { about, neighbours, published, .. } = read;
+        let BoardFile { about, neighbours, published, link, .. } = read;
         Ok(Self {
             name,
             about,
@@ -443,6 +464,7 @@ impl Board {
             conditions,
             methods,
             published,
+            link,
             neighbours,
             settings,
             only,
@@ -483,6 +505,18 @@ impl Board {
             self.conditions[setting.condition].name.clone(),
             epsilon_name(setting.epsilon),
         ]
+    }
+
+    /// Returns why a method does not go with a setting without the place in its experiment, which no
+    /// reader of a board sees.
+    #[must_use]
+    pub fn reason(&self, setting: Setting, refusal: &str) -> String {
+        let file = format!("{}:", self.names(setting).join(", "));
+        let rest = refusal.strip_prefix(&file).unwrap_or(refusal);
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == ' ');
+        let of = rest.strip_prefix("algorithm ").and_then(|r| r.split_once(": "));
+        let numbered = of.filter(|(number, _)| number.chars().all(|c| c.is_ascii_digit()));
+        numbered.map_or(rest, |(_, reason)| reason).to_owned()
     }
 
     /// Returns what a condition does to messages, as its file says it; nothing where the network is
@@ -568,14 +602,14 @@ impl Board {
                 _ => None,
             };
         }
-        let network: Table = condition
-            .iter()
-            .filter(|(key, _)| !["delays", "drop_out"].contains(&key.as_str()))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        if !network.is_empty() {
-            put("conditions", Value::Table(network));
-        }
+        let Link { latency_ms, bandwidth_mbit } = self.link;
+        let mut network = Table::new();
+        network.insert("latency_ms".into(), Value::Float(latency_ms));
+        network.insert("bandwidth_mbit".into(), Value::Float(bandwidth_mbit));
+        let of_messages = |key: &str| !["delays", "drop_out"].contains(&key);
+        let keys = condition.iter().filter(|(key, _)| of_messages(key));
+        network.extend(keys.map(|(key, value)| (key.clone(), value.clone())));
+        put("conditions", Value::Table(network));
         if let Some(epsilon) = setting.epsilon {
             let mut privacy = Table::new();
             privacy.insert("epsilon".into(), Value::Float(epsilon));

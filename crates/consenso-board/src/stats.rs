@@ -32,6 +32,15 @@ pub fn ranks(values: &[f64], more_is_better: bool) -> Vec<f64> {
     keys.iter().map(rank).collect()
 }
 
+/// Returns who is the best of a block of ranks, each with its share of the win.
+#[must_use]
+pub fn best_of(block: &[f64]) -> Vec<(usize, f64)> {
+    let best = block.iter().copied().fold(f64::INFINITY, f64::min);
+    let at: Vec<usize> = (0..block.len()).filter(|&k| block[k] == best).collect();
+    let share = 1.0 / at.len() as f64;
+    at.into_iter().map(|k| (k, share)).collect()
+}
+
 /// What ranks over blocks say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
@@ -81,16 +90,10 @@ pub fn compare(blocks: &[Vec<f64>]) -> Option<Comparison> {
             (at(0.5 * (1.0 - LEVEL)), at(0.5 * (1.0 + LEVEL)))
         })
         .collect();
-    let wins = (0..k)
-        .map(|m| {
-            let share = |block: &Vec<f64>| {
-                let best = block.iter().copied().fold(f64::INFINITY, f64::min);
-                let ties = block.iter().filter(|r| **r == best).count() as f64;
-                if block[m] == best { 1.0 / ties } else { 0.0 }
-            };
-            blocks.iter().map(share).sum()
-        })
-        .collect();
+    let mut wins = vec![0.0; k];
+    for (m, share) in blocks.iter().flat_map(|block| best_of(block)) {
+        wins[m] += share;
+    }
     let (kf, nf) = (k as f64, n as f64);
     let middle = 0.5 * (kf + 1.0);
     let between = nf * mean.iter().map(|r| (r - middle).powi(2)).sum::<f64>();

@@ -12,6 +12,7 @@ use consenso_board::spec::{Board, Method, Problem, Setting, Tuning};
 use consenso_board::{BUILT_IN, built_in, school, show};
 use consenso_engine::data::Records;
 use consenso_engine::experiment::{self, Experiment, ExperimentSpec, Job, Machine, Observer};
+use consenso_engine::graph::Graph;
 use consenso_engine::model::fingerprint;
 use consenso_engine::record::Record;
 use consenso_study::ExperimentFile as _;
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "\
 Examples:
   consenso benchmark run                          the built-in board `quick`, into boards/quick
+  consenso benchmark run mine.toml --dry-run      what would run, and what does not go together
   consenso benchmark show boards/quick            ranks and figures again, and where the page is
   consenso benchmark run --print quick > mine.toml   a board to change; then: consenso benchmark run mine.toml
   consenso benchmark add mine.json boards/quick   somebody else's results beside them, as claimed
@@ -76,6 +78,9 @@ struct RunArgs {
     /// The records of the London schools, school.mat, for the board `anchors`: they are not bundled
     #[arg(long, value_name = "FILE")]
     school: Option<PathBuf>,
+    /// Check every method in every setting and say what does not go together; run and write nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     threads: Threads,
     /// List the built-in boards
@@ -112,8 +117,8 @@ struct AddArgs {
 ///
 /// For those who run a method of their own on the same records: DIR/tasks.json lists every setting
 /// and seed with its file, which has `sites` and `test` (rows `x` and labels `y`: -1 and 1 for two
-/// classes, their number for several) and the edges of every graph. It asks for bundled and made-up
-/// records only.
+/// classes, their number for several) and the edges of every graph (sender first where links lead
+/// one way). It asks for bundled and made-up records only.
 #[derive(clap::Args)]
 struct ExportArgs {
     /// A board file, the folder of a board, or the name of a built-in board
@@ -152,7 +157,9 @@ fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     let (text, folder) = board_text(&args.board)?;
     let mut board = Board::from_toml(&text, &args.board)?;
     let out = args.out.clone().unwrap_or_else(|| Path::new("boards").join(&board.name));
-    claim_folder(&out, &board, &text)?;
+    if !args.dry_run {
+        claim_folder(&out, &board, &text)?;
+    }
     needed_files(&mut board, args.school.as_deref(), &out)?;
     let limit = args.time_limit.map(TimeLimit::ends);
     let share = args.shard.map(|shard| shard.0);
@@ -160,11 +167,14 @@ fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
         .filter(|&s| share.is_none_or(|share| s as u32 % share.of() == share.index() - 1))
         .collect();
     let runner = Runner::new(&board, &out, &folder, limit)?;
+    if args.dry_run {
+        return rehearse(&runner, &settings, json);
+    }
     let began = Instant::now();
     let validation = board.validation_seeds();
-    let tuned = runner.all(&settings, &validation, &Choices::new()).and_then(|()| {
+    let tuned = runner.units(&settings, &validation, &Choices::new()).and_then(|()| {
         let choices = runner.choices(&settings)?;
-        runner.all(&settings, &board.seeds, &choices)
+        runner.units(&settings, &board.seeds, &choices)
     });
     runner.bar.finish_and_clear();
     tuned.map_err(Failure::Run)?;
@@ -183,6 +193,55 @@ fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     );
     let found = Found::read(&out)?;
     present(&found, &out, json)
+}
+
+/// What goes together: settings checked, and those that a method does not go with, by its reason.
+struct Rehearsal {
+    settings: usize,
+    refusals: BTreeMap<(usize, String), Vec<usize>>,
+}
+
+/// Checks every method in these settings, runs nothing, and says what does not go together.
+fn rehearse(runner: &Runner<'_>, settings: &[usize], json: bool) -> Result<(), Failure> {
+    let Rehearsal { settings: checked, refusals } = runner.rehearsal(settings)?;
+    let board = runner.board;
+    let share = board.seeds.len() + board.validation_seeds().len();
+    let experiments = checked * share;
+    if json {
+        let one = |((method, reason), at): (&(usize, String), &Vec<usize>)| {
+            let settings: Vec<String> =
+                at.iter().map(|&s| board.names(board.settings()[s]).join(", ")).collect();
+            json!({ "method": board.methods[*method].name, "reason": reason, "settings": settings })
+        };
+        let refused: Vec<Value> = refusals.iter().map(one).collect();
+        output::print_json(&json!({
+            "settings": checked, "experiments": experiments, "refused": refused,
+        }));
+        return Ok(());
+    }
+    let mut shown = table::plain(&["method", "settings", "goes with"], 1);
+    for (m, method) in board.methods.iter().enumerate() {
+        let asked = settings
+            .iter()
+            .filter(|&&s| board.methods_in(board.settings()[s]).any(|other| other == m));
+        let (asked, of) = (asked.count(), |key: &&(usize, String)| key.0 == m);
+        let refused: usize = refusals.keys().filter(of).map(|key| refusals[key].len()).sum();
+        shown.add_row(vec![method.name.clone(), asked.to_string(), (asked - refused).to_string()]);
+    }
+    output::print(&table::text(&shown));
+    for ((method, reason), at) in &refusals {
+        let first = board.names(board.settings()[at[0]]).join(", ");
+        let more = if at.len() > 1 { ", …" } else { "" };
+        output::print(&format!(
+            "{}, {} settings: {reason} ({first}{more})",
+            board.methods[*method].name,
+            at.len()
+        ));
+    }
+    output::print(&format!(
+        "\n{experiments} experiments would be made; nothing was run or written"
+    ));
+    Ok(())
 }
 
 /// The text of a board and the folder that its paths start from.
@@ -261,6 +320,9 @@ type Choices = BTreeMap<(usize, usize), toml::Table>;
 /// A method in an experiment: its index, what a trial adds to its parameters, and its label there.
 type Entry = (usize, toml::Table, String);
 
+/// An entry, and the digest of its cell.
+type Member<'a> = (&'a Entry, String);
+
 /// Whoever watches the experiments of a board.
 struct Watch {
     began: Instant,
@@ -334,12 +396,50 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Makes every unit of these settings and seeds, as many side by side as there are threads.
+    /// Makes every unit of these settings and seeds.
+    fn units(&self, settings: &[usize], seeds: &[u64], choices: &Choices) -> Result<()> {
+        self.all(settings, seeds, |setting, seed, threads| {
+            self.unit(setting, seed, &self.entries(setting, seed, choices), threads)
+        })
+    }
+
+    /// Checks every method in these settings, with the parameters that the board gives it.
+    fn rehearsal(&self, settings: &[usize]) -> Result<Rehearsal> {
+        let found: Mutex<BTreeMap<(usize, String), Vec<usize>>> = Mutex::default();
+        self.all(settings, &self.board.seeds[..1], |setting, seed, _| {
+            let at = self.board.settings()[setting];
+            self.bar.set_message(self.board.names(at)[..3].join(", "));
+            let entries = self.entries(setting, seed, &Choices::new());
+            let members: Vec<Member<'_>> =
+                entries.iter().map(|entry| (entry, String::new())).collect();
+            let all: Vec<usize> = entries.iter().map(|entry| entry.0).collect();
+            for group in self.board.groups(&all) {
+                let of: Vec<&Member<'_>> =
+                    members.iter().filter(|(entry, _)| group.contains(&entry.0)).collect();
+                self.sound(setting, seed, of, &mut |member, reason| {
+                    let reason = self.board.reason(at, &reason);
+                    lock(&found).entry((member.0.0, reason)).or_default().push(setting);
+                });
+            }
+            Ok(())
+        })?;
+        self.bar.finish_and_clear();
+        let mut refusals = lock(&found).clone();
+        refusals.values_mut().for_each(|at| at.sort_unstable());
+        Ok(Rehearsal { settings: settings.len(), refusals })
+    }
+
+    /// Does something for these settings and seeds, as many side by side as there are threads.
     ///
     /// Each has threads of its own, one as a rule: experiments of a board are many and small, and
     /// nothing waits for anything. Where fewer are left than there are threads, the last ones have
     /// several.
-    fn all(&self, settings: &[usize], seeds: &[u64], choices: &Choices) -> Result<()> {
+    fn all(
+        &self,
+        settings: &[usize],
+        seeds: &[u64],
+        work: impl Fn(usize, u64, usize) -> Result<()> + Sync,
+    ) -> Result<()> {
         // Seed by seed: what does not go together is known before the second one.
         let jobs: Vec<(usize, u64)> =
             seeds.iter().flat_map(|&seed| settings.iter().map(move |&s| (s, seed))).collect();
@@ -355,12 +455,11 @@ impl<'a> Runner<'a> {
                     return;
                 }
                 let own = (threads / (jobs.len() - at)).max(1);
-                let entries = self.entries(setting, seed, choices);
                 let made = rayon::ThreadPoolBuilder::new()
                     .num_threads(own)
                     .build()
                     .context("threads")
-                    .and_then(|pool| pool.install(|| self.unit(setting, seed, &entries, own)));
+                    .and_then(|pool| pool.install(|| work(setting, seed, own)));
                 if let Err(error) = made {
                     lock(&failure).get_or_insert(error);
                 }
@@ -431,7 +530,7 @@ impl<'a> Runner<'a> {
         let mut unique = indices.clone();
         unique.dedup();
         for group in self.board.groups(&unique) {
-            let members: Vec<&(&Entry, String)> =
+            let members: Vec<&Member<'_>> =
                 missing.iter().filter(|(entry, _)| group.contains(&entry.0)).collect();
             if !self.group(setting, seed, &members, &mut unit, threads)? {
                 return Ok(()); // stopped: what is not finished is not written
@@ -450,13 +549,12 @@ impl<'a> Runner<'a> {
         &self,
         setting: usize,
         seed: u64,
-        members: &[&(&Entry, String)],
+        members: &[&Member<'_>],
         unit: &mut Unit,
         threads: usize,
     ) -> Result<bool> {
-        let at = self.board.settings()[setting];
-        let mut open: Vec<&(&Entry, String)> = Vec::new();
-        let refuse = |unit: &mut Unit, member: &(&Entry, String), reason: String| {
+        let mut open: Vec<&Member<'_>> = Vec::new();
+        let refuse = |unit: &mut Unit, member: &Member<'_>, reason: String| {
             let (method, digest) = (member.0.2.clone(), member.1.clone());
             unit.cells.push(Cell { method, digest, refused: Some(reason), outcome: None });
         };
@@ -467,39 +565,12 @@ impl<'a> Runner<'a> {
                 None => open.push(member),
             }
         }
-        if open.is_empty() {
-            return Ok(true);
-        }
-        let mut checked = self.check(at, seed, &open);
-        if checked.is_err() {
-            // Who is it? Each alone; the others go on together.
-            let mut sound = Vec::new();
-            for member in open {
-                match self.check(at, seed, &[member]) {
-                    Ok(_) => sound.push(member),
-                    Err(error) => {
-                        let reason = reason(&error);
-                        let key = (setting, member.0.2.clone());
-                        lock(&self.refusals).insert(key, reason.clone());
-                        refuse(unit, member, reason);
-                    }
-                }
-            }
-            open = sound;
-            if open.is_empty() {
-                return Ok(true);
-            }
-            checked = self.check(at, seed, &open);
-        }
-        let experiment = match checked {
-            Ok(experiment) => experiment,
-            Err(error) => {
-                for member in open {
-                    refuse(unit, member, reason(&error));
-                }
-                return Ok(true);
-            }
-        };
+        let found = self.sound(setting, seed, open, &mut |member, reason| {
+            let key = (setting, member.0.2.clone());
+            lock(&self.refusals).insert(key, reason.clone());
+            refuse(unit, member, reason);
+        });
+        let Some((experiment, open)) = found else { return Ok(true) };
         let share = |bytes: u64| bytes / self.machine.threads.max(1) as u64;
         let machine = Machine {
             threads,
@@ -530,6 +601,46 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
+    /// The experiment of those who go together with a setting, and who they are; `refuse` is told
+    /// why the others do not.
+    fn sound<'m>(
+        &self,
+        setting: usize,
+        seed: u64,
+        members: Vec<&'m Member<'m>>,
+        refuse: &mut dyn FnMut(&Member<'_>, String),
+    ) -> Option<(Experiment, Vec<&'m Member<'m>>)> {
+        let at = self.board.settings()[setting];
+        let (&first, others) = members.split_first()?;
+        match self.check(at, seed, &members) {
+            Ok(experiment) => return Some((experiment, members)),
+            Err(error) if others.is_empty() => {
+                refuse(first, reason(&error));
+                return None;
+            }
+            Err(_) => {}
+        }
+        // Who is it? Each alone; the others go on together.
+        let alone = |member: &&'m Member<'m>| match self.check(at, seed, &[member]) {
+            Ok(_) => true,
+            Err(error) => {
+                refuse(member, reason(&error));
+                false
+            }
+        };
+        let sound: Vec<_> = members.into_iter().filter(alone).collect();
+        if sound.is_empty() {
+            return None;
+        }
+        match self.check(at, seed, &sound) {
+            Ok(experiment) => Some((experiment, sound)),
+            Err(error) => {
+                sound.into_iter().for_each(|member| refuse(member, reason(&error)));
+                None
+            }
+        }
+    }
+
     fn outcome(&self, experiment: &Experiment, record: &Record, entry: &Entry) -> Option<Outcome> {
         let algorithm = record.algorithms.iter().find(|a| a.label == entry.2)?;
         let personal = self.board.methods[entry.0].personal;
@@ -540,7 +651,7 @@ impl<'a> Runner<'a> {
         Some(outcome)
     }
 
-    fn check(&self, at: Setting, seed: u64, members: &[&(&Entry, String)]) -> Result<Experiment> {
+    fn check(&self, at: Setting, seed: u64, members: &[&Member<'_>]) -> Result<Experiment> {
         let methods: Vec<(usize, &toml::Table, String)> =
             members.iter().map(|(entry, _)| (entry.0, &entry.1, entry.2.clone())).collect();
         let text = self.board.experiment(at, seed, &methods);
@@ -804,13 +915,28 @@ fn divide(
             "regularization": objective.regularization, "edges": {},
         });
     }
-    let network = experiment.graph();
-    let edges: Vec<(usize, usize)> = (0..network.agents())
-        .flat_map(|a| network.neighbours(a).iter().map(move |&b| (a, b as usize)))
-        .filter(|(a, b)| a < b)
-        .collect();
-    into["edges"][graph] = json!(edges);
+    into["edges"][graph] = json!(edges(experiment.graph()));
     Ok(())
+}
+
+/// The edges of a graph, each once; where links lead one way, every link of any round, sender first.
+fn edges(graph: &Graph) -> Vec<(usize, usize)> {
+    let agents = 0..graph.agents();
+    let mut edges: Vec<(usize, usize)> = match graph.directed() {
+        None => agents
+            .flat_map(|a| graph.neighbours(a).iter().map(move |&b| (a, b as usize)))
+            .filter(|(a, b)| a < b)
+            .collect(),
+        Some(links) => (0..links.period() as u32)
+            .flat_map(|round| agents.clone().map(move |to| (round, to)))
+            .flat_map(|(round, to)| {
+                links.at(round).senders(to).iter().map(move |&a| (a as usize, to))
+            })
+            .collect(),
+    };
+    edges.sort_unstable();
+    edges.dedup();
+    edges
 }
 
 /// Writes the page and its tables, and prints what they say.

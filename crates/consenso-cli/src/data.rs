@@ -1,6 +1,7 @@
 //! `consenso data`.
 
 use crate::files::FormatArgs;
+use crate::progress::ReadingProgress;
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, Result, bail};
 use consenso_engine::data::{
@@ -186,7 +187,11 @@ fn drafted(args: &DraftArgs) -> Result<Drafted> {
         site: args.site.clone(),
         positive: args.positive.clone(),
     };
-    Ok(match files::draft_schema(&paths, options)? {
+    let draft = {
+        let _progress = ReadingProgress::begin();
+        files::draft_schema(&paths, options)?
+    };
+    Ok(match draft {
         files::Drafted::Csv(draft) => {
             let read_as =
                 draft.readings().iter().map(|(file, r)| (file.clone(), r.to_string())).collect();

@@ -2,6 +2,7 @@
 //! of arguments.
 
 use crate::overrides::{self, Override};
+use crate::progress::ReadingProgress;
 use anyhow::{Result, anyhow, bail};
 use consenso_engine::data::{Format, Schema, Table, TextEncoding, Unknown};
 use consenso_engine::experiment::{
@@ -70,6 +71,7 @@ pub(crate) fn opened_among(
     ranks: &mut dyn Ranks,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
+    let _progress = ReadingProgress::begin();
     inputs_among(text, spec, entropy, ranks).map_err(|error| in_place(error, located))
 }
 
@@ -82,6 +84,7 @@ pub(crate) fn opened_streamed(
     store: &mut RowStore<'_>,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
+    let _progress = ReadingProgress::begin();
     inputs_streamed(text, spec, entropy, ranks, store).map_err(|error| in_place(error, located))
 }
 
@@ -100,6 +103,7 @@ pub(crate) fn read_table(path: &Path, schema: &Schema, spec: &ExperimentSpec) ->
 
 /// Reads the records of one file under a schema; the command line may say how the file is written.
 pub(crate) fn read_table_as(path: &Path, schema: &Schema, format: &FormatArgs) -> Result<Table> {
+    let _progress = ReadingProgress::begin();
     Ok(files::read_table(path, Some(schema), Some(&format.over(schema.format())))?)
 }
 

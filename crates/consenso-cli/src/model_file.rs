@@ -324,18 +324,16 @@ fn survival(curve: &[SurvivalPoint], at: &[String]) -> String {
 
 /// The regression table with what a reader must know of it.
 pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<String>>)) -> String {
-    let mut table = table::plain(&header.iter().map(String::as_str).collect::<Vec<_>>(), 1);
-    for row in rows {
-        table.add_row(row);
-    }
-    let mut text = table::text(&table);
+    let columns = output::columns();
+    let mut text = regression_tables(&header, &rows, columns);
     let Some(inference) = &model.inference else { return text };
     for test in &inference.tests {
         let p = if test.p < 0.001 { "< 0.001".to_owned() } else { format!("= {:.3}", test.p) };
-        text += &format!(
+        let said = format!(
             "{}: Wald χ² = {:.2} on {} degrees of freedom, p {p}\n",
             test.column, test.statistic, test.df
         );
+        text += &output::folded(&said, columns);
     }
     if let Some(calibration) = &inference.calibration {
         let (header, rows) = calibration.rows(inference.level);
@@ -348,12 +346,34 @@ pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<St
     let refused: Vec<_> =
         inference.coefficients.iter().filter_map(|c| c.refused.as_ref()).collect();
     if let Some(why) = refused.first() {
-        text += &format!("{} of {} {why}\n", refused.len(), inference.coefficients.len());
+        let said = format!("{} of {} {why}\n", refused.len(), inference.coefficients.len());
+        text += &output::folded(&said, columns);
     }
     for note in &inference.notes {
-        text += &format!("{note}\n");
+        text += &output::folded(&format!("{note}\n"), columns);
     }
     text
+}
+
+/// The table of coefficients; in two where one is wider than the terminal, ratios in the second.
+fn regression_tables(header: &[String], rows: &[Vec<String>], columns: Option<usize>) -> String {
+    const LOGS: usize = 5;
+    let of = |places: &[usize]| {
+        let header: Vec<&str> = places.iter().map(|&at| header[at].as_str()).collect();
+        let mut table = table::plain(&header, 1);
+        for row in rows {
+            table.add_row(places.iter().map(|&at| row[at].clone()));
+        }
+        table::text(&table)
+    };
+    let all: Vec<usize> = (0..header.len()).collect();
+    let whole = of(&all);
+    let wide = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    if header.len() <= LOGS || columns.is_none_or(|columns| wide <= columns) {
+        return whole;
+    }
+    let (logs, ratios) = all.split_at(LOGS);
+    format!("{}\n{}", of(logs), of(&[&[0], ratios].concat()))
 }
 
 fn coefficients(model: &Model, top: usize) -> String {

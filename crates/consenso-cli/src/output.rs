@@ -29,13 +29,16 @@ pub(crate) fn tell(kind: &str, words: &str) {
     if let Some(help) = help {
         line["help"] = help.into();
     }
-    eprintln!("{line}");
+    eprintln!("{}", terminal::harmless_json(&line.to_string()));
 }
 
-/// Prints a text. A reader that has gone away (`consenso … | head`) is no error: there is nobody
+/// Prints a text, for people without what a terminal would obey: names may stand in it that are in
+/// somebody's file. A reader that has gone away (`consenso … | head`) is no error: there is nobody
 /// left to tell.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
+    let shown = out.is_terminal().then(|| terminal::harmless_lines(text));
+    let text = shown.as_deref().unwrap_or(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     let _ = write!(out, "{text}{newline}").and_then(|()| out.flush());
 }

@@ -3,6 +3,7 @@
 use crate::pieces::{CheckpointInterval, Keeper};
 use anyhow::anyhow;
 use consenso_engine::experiment::{CallerError, Observer, Piece, Place, Unfinished};
+use consenso_study::files;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,6 +107,46 @@ impl Observer for Progress {
     }
 }
 
+/// Says on stderr (nothing where that is not a terminal) how many bytes of records have been read,
+/// and how fast, until it is dropped. What takes less than half a second is not worth a word.
+#[derive(Debug)]
+pub(crate) struct ReadingProgress(ProgressBar);
+
+impl ReadingProgress {
+    /// Counts from now on.
+    pub(crate) fn begin() -> Self {
+        let before = files::bytes_read();
+        let read = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let bytes = files::bytes_read().saturating_sub(before);
+            let _ = out.write_str(&so_far(bytes, state.elapsed()));
+        };
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{read}");
+        bar.set_style(
+            style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("read", read),
+        );
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        Self(bar)
+    }
+}
+
+impl Drop for ReadingProgress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What was read in that time, in words.
+fn so_far(bytes: u64, time: Duration) -> String {
+    if time < Duration::from_millis(500) || bytes == 0 {
+        return String::new();
+    }
+    let megabytes = bytes as f64 / 1e6;
+    format!("reading records: {megabytes:.0} MB, {:.0} MB/s", megabytes / time.as_secs_f64())
+}
+
 /// What the bar shows: how far, which algorithm, rate and time left.
 fn style() -> ProgressStyle {
     let template = "{spinner} {bar:24} {percent:>3} %  {msg}: {pos}/{len} rounds{rate}";
@@ -155,7 +196,9 @@ impl std::str::FromStr for TimeLimit {
         if text == "slurm" {
             let name = "SLURM_JOB_END_TIME";
             let end = std::env::var(name).map_err(|_| {
-                anyhow!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
+                anyhow!(
+                    "{name} is not set: this is no job of Slurm's, or its version does not say when jobs end; write the time, as in 55m"
+                )
             })?;
             let end: u64 =
                 end.parse().map_err(|_| anyhow!("{name} = {end} is not a number of seconds"))?;
@@ -186,4 +229,16 @@ pub(crate) fn ctrl_c() -> Arc<AtomicBool> {
         eprintln!("warning: Ctrl-C will lose the run: {e}");
     }
     flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_told_with_its_rate_and_not_at_once() {
+        let told = |bytes, milliseconds| so_far(bytes, Duration::from_millis(milliseconds));
+        assert_eq!((told(9_000_000, 400), told(0, 900)), (String::new(), String::new()));
+        assert_eq!(told(83_000_000, 500), "reading records: 83 MB, 166 MB/s");
+    }
 }

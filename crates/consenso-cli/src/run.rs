@@ -506,9 +506,10 @@ pub(crate) fn print(
             output::print(&spending::text(standings));
         }
         if !matches!(record.kind, ResultKind::Simulation) {
-            output::print(
+            output::print(&output::folded(
                 "what is printed here holds exact functions of the records: it is for whoever holds them, not to be shared",
-            );
+                output::columns(),
+            ));
         }
         if let Some(out) = out {
             output::print(&format!("\nwritten to {}", out.display()));

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// again
 ///
 /// All sites of the study should do so: a site that gave it up never goes on with it, and its
-/// neighbours would wait.
+/// neighbours would wait. A folder that its witness, or a neighbour, has shown to be an old copy
+/// gives nothing back: nobody knows what else it released.
 #[derive(clap::Args)]
 pub(crate) struct Abandon {
     /// Folder of the site
@@ -100,7 +101,11 @@ pub(crate) fn abandon(args: &Abandon, json: bool) -> Result<(), Failure> {
             s.remaining.epsilon, s.remaining.delta
         )
     });
-    output::print(&format!("study {} is given up; what it charged stays spent{left}", done.study));
+    let spent = match done.old_copy {
+        true => "this folder is an old copy, so all that it reserved stays spent",
+        false => "what it charged stays spent",
+    };
+    output::print(&format!("study {} is given up; {spent}{left}", done.study));
     Ok(())
 }
 
@@ -112,8 +117,12 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
         let certificate = identity::certificates(&path.join(identity::CERTIFICATE))?;
         let mut keys = agreement::keys_before(&folder.agreements, &folder.site.name);
         keys.push(identity::public_key(&certificate[0])?);
-        let text = fs::read_to_string(log)
-            .with_context(|| format!("{}: cannot be read", log.display()))?;
+        let pieces = receipts::pieces_of(log);
+        let mut text = String::new();
+        for piece in &pieces {
+            text += &fs::read_to_string(piece)
+                .with_context(|| format!("{}: cannot be read", piece.display()))?;
+        }
         let lines = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let site = lines().find_map(|line| Some(line["site"].as_str()?.to_owned()));
         let number =
@@ -126,7 +135,7 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
             .into());
         };
         let owner = Owner { name: &folder.site.name, number: folder.me as u32, keys: &keys };
-        let found = receipts::compare(rows, owner, number as u32, log)
+        let found = receipts::compare(rows, owner, number as u32, &pieces)
             .map_err(|e| Failure::Run(anyhow!("{}: {e}", log.display())))?;
         let mut anchors = lines().filter(|line| {
             line["event"] == "farewell" && line["peer"] == folder.site.name.as_str()

@@ -51,6 +51,16 @@ struct Cell {
     differ: f64,
 }
 
+impl Cell {
+    /// Whether studies have one intercept, which is [`INTERCEPT`].
+    fn has_intercept(&self) -> bool {
+        self.differ == 0.0 && !matches!(self.kind, Kind::Hazards | Kind::Stratified)
+    }
+}
+
+/// The score of a record of zeros.
+const INTERCEPT: f64 = -1.0;
+
 const fn cell(
     name: &'static str,
     kind: Kind,
@@ -61,10 +71,12 @@ const fn cell(
     Cell { name, kind, records, columns, sites, heavy: false, differ: 0.0 }
 }
 
-const CELLS: [Cell; 8] = [
+const CELLS: [Cell; 10] = [
     cell("logistic", Kind::Logistic, 20_000, 8, 10),
     cell("linear", Kind::Linear, 20_000, 8, 10),
     cell("poisson", Kind::Poisson, 20_000, 8, 10),
+    cell("negative-binomial", Kind::NegativeBinomial, 20_000, 8, 10),
+    cell("gamma", Kind::Gamma, 20_000, 8, 10),
     cell("hazards", Kind::Hazards, 20_000, 6, 10),
     cell("hazards-stratified", Kind::Stratified, 20_000, 6, 10),
     cell("logistic-5000", Kind::Logistic, 5_000, 8, 5),
@@ -197,7 +209,7 @@ fn columns(cell: Cell, rng: &mut Stream) -> Vec<f64> {
 }
 
 fn score(z: &[f64], truth: &[f64], own: &[f64]) -> f64 {
-    z.iter().zip(truth).zip(own).map(|((z, b), u)| z * (b + u)).sum::<f64>() - 1.0
+    z.iter().zip(truth).zip(own).map(|((z, b), u)| z * (b + u)).sum::<f64>() + INTERCEPT
 }
 
 /// What is estimated where sites differ: the solution of the mixture of all sites, weighted by their
@@ -222,7 +234,7 @@ fn of_the_mixture(
             rows.push((count as f64 / all / EACH as f64, row, p));
         }
     }
-    let mut x = DVector::from_iterator(d + 1, truth.iter().copied().chain([-1.0]));
+    let mut x = DVector::from_iterator(d + 1, truth.iter().copied().chain([INTERCEPT]));
     for _ in 0..6 {
         let (mut gradient, mut hessian) = (DVector::zeros(d + 1), DMatrix::zeros(d + 1, d + 1));
         for (weight, row, p) in &rows {
@@ -248,12 +260,15 @@ fn deviations(cell: Cell, counts: &[usize], rng: &mut Stream) -> Vec<Vec<f64>> {
     all
 }
 
-/// Estimates and standard errors of a study; `None` where one is refused.
+/// Estimates and standard errors of a study, the intercept last where there is one; `None` where
+/// one is refused.
 fn fit(cell: Cell, drawn: &Drawn, budget: Option<f64>, seed: u64) -> Vec<Option<(f64, f64)>> {
     let inference = model(cell, drawn, budget, seed, false).inference.expect("estimates");
-    (1..=cell.columns)
-        .map(|l| {
-            let found = inference.of_feature(&format!("x{l}"))?;
+    let slopes = (1..=cell.columns).map(|l| format!("x{l}"));
+    slopes
+        .chain(cell.has_intercept().then(|| "bias".to_owned()))
+        .map(|name| {
+            let found = inference.of_feature(&name)?;
             found.estimate.zip(found.std_error)
         })
         .collect()
@@ -369,6 +384,9 @@ fn judge_calibration(cell: Cell, studies: Range<u64>) {
     }
 }
 
+/// Deviations of a normal law on either side that hold 95 % of it.
+const REACH: f64 = 1.959_964;
+
 /// What happened over the studies of a cell.
 #[derive(Default)]
 struct Tally {
@@ -378,6 +396,8 @@ struct Tally {
     alarms: u32,
     zeros: u32,
     refused: u32,
+    /// Intervals of intercepts, and those that cover.
+    intercepts: [u32; 2],
     /// Standard errors beside those without privacy.
     widths: Vec<f64>,
 }
@@ -389,12 +409,16 @@ impl Tally {
         found: &[Option<(f64, f64)>],
         plain: Option<&[Option<(f64, f64)>]>,
     ) {
+        if let Some(Some((at, error))) = found.get(truth.len()) {
+            let off = (at - INTERCEPT).abs() > REACH * error;
+            self.intercepts = [self.intercepts[0] + 1, self.intercepts[1] + u32::from(!off)];
+        }
         for (l, (&truth, found)) in truth.iter().zip(found).enumerate() {
             let Some((at, error)) = found else {
                 self.refused += 1;
                 continue;
             };
-            let off = (at - truth).abs() > 1.959_964 * error;
+            let off = (at - truth).abs() > REACH * error;
             self.covered += u32::from(!off);
             self.all += 1;
             self.alarms += u32::from(off && truth == 0.0);
@@ -443,6 +467,7 @@ fn main() {
                     "cell": cell.name, "epsilon": epsilon, "coefficients": tally.all,
                     "coverage": share(tally.covered, tally.all), "false_alarms": share(tally.alarms, tally.zeros),
                     "refused": share(tally.refused, tally.refused + tally.all), "width": median(tally.widths.clone()),
+                    "intercept": share(tally.intercepts[1], tally.intercepts[0]),
                 })
             );
         }

@@ -915,7 +915,7 @@ fn dataset(
             let schema = Schema::new(columns, Format::default(), true)?;
             let data = Dataset {
                 source: "rows in memory".into(),
-                train: records(sites),
+                train: Arc::new(records(sites)),
                 test: test.map(|t| records(vec![t.clone()])),
                 bounds: norm_bounds(*most, *intercept, features),
                 task,

@@ -20,6 +20,7 @@ fn explore<S: Clone + Ord>(
         }
         assert!(seen.len() < 3_000_000, "the model is too large");
     }
+    eprintln!("{}: {} states, all of them hold", std::any::type_name::<S>(), seen.len());
     Ok(seen.len())
 }
 

@@ -2,7 +2,7 @@
 //! everything that was refused.
 
 use crate::clock;
-use consenso_ledger::terminal::harmless;
+use consenso_ledger::terminal::{harmless, harmless_json};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -85,7 +85,7 @@ impl AuditLog {
         }
         let length = file.metadata()?.len();
         Ok(Self {
-            file: Mutex::new(Opened { file, base: base(path), length, study: None }),
+            file: Mutex::new(Opened { file, base: base(path), length, start: Value::Null }),
             path: path.to_owned(),
             most: None,
             echo: StderrEcho::Nothing,
@@ -122,13 +122,13 @@ impl AuditLog {
         if let Value::Object(fields) = fields {
             line.extend(fields);
         }
-        let mut text = Value::Object(line).to_string();
+        let mut text = harmless_json(&Value::Object(line).to_string());
         text.push('\n');
         let written = self.file.lock().map_err(|_| ()).and_then(|mut f| {
             let torn = self.torn.load(Ordering::Relaxed);
             let whole = if torn { format!("\n{text}") } else { text.clone() };
             if event == "start" {
-                f.study = line_study(&text);
+                f.start = serde_json::from_str(&text).unwrap_or_default();
             }
             let written = f.file.write_all(whole.as_bytes());
             self.torn.store(written.is_err(), Ordering::Relaxed);
@@ -257,8 +257,8 @@ struct Opened {
     /// Where it begins in the whole log.
     base: u64,
     length: u64,
-    /// The study that the last start was for.
-    study: Option<Value>,
+    /// The line of the last start.
+    start: Value,
 }
 
 impl Opened {
@@ -273,7 +273,8 @@ impl Opened {
         let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         let time = clock::text(clock::now());
         let first = serde_json::json!({
-            "time": time, "event": CONTINUED, "after": name, "offset": base, "study": self.study,
+            "time": time, "event": CONTINUED, "after": name, "offset": base,
+            "study": self.start["study"], "site": self.start["site"],
         });
         let first = format!("{first}\n");
         file.write_all(first.as_bytes())?;
@@ -284,10 +285,6 @@ impl Opened {
 
 /// The first event of a log that goes on from another file.
 pub(crate) const CONTINUED: &str = "continued";
-
-fn line_study(line: &str) -> Option<Value> {
-    serde_json::from_str::<Value>(line).ok()?.get("study").cloned()
-}
 
 /// Where a piece of the log begins in the whole.
 fn base(path: &Path) -> u64 {
@@ -321,6 +318,16 @@ pub(crate) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     all
 }
 
+/// The files that are one log: those put aside before it, where `log` is a folder or the file that
+/// a site writes to; a piece alone is itself.
+pub(crate) fn pieces_of(log: &Path) -> Vec<std::path::PathBuf> {
+    match log.file_name() {
+        _ if log.is_dir() => files(log),
+        Some(name) if name == FILE => files(log.parent().unwrap_or(Path::new("."))),
+        _ => vec![log.to_owned()],
+    }
+}
+
 impl StderrEcho {
     /// What to tell of a line of the log.
     fn of(self, event: &str, line: &str) -> Option<String> {
@@ -332,7 +339,10 @@ impl StderrEcho {
             Self::Json => Some(line.to_owned()),
             Self::Text => {
                 let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
-                let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), harmless);
+                let plain = |v: &Value| match v.as_str() {
+                    Some(words) => harmless(words),
+                    None => harmless_json(&v.to_string()),
+                };
                 let get = |key: &str| fields.get(key).map(plain).unwrap_or_default();
                 let rest =
                     fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
@@ -477,7 +487,7 @@ mod tests {
         let mut middle = 0;
         for start in 0..4 {
             let log = AuditLog::open(&folder).unwrap().rotating(Some(2000));
-            log.write("start", serde_json::json!({ "study": "x" }));
+            log.write("start", serde_json::json!({ "study": "x", "site": "a" }));
             for i in 10 * start..10 * start + 10 {
                 if i == 17 {
                     middle = log.length();
@@ -491,6 +501,14 @@ mod tests {
             pieces.iter().map(|p| p.0).collect::<Vec<_>>(),
             (1..=pieces.len() as u32).collect::<Vec<_>>()
         );
+        // Whoever gets one piece alone knows whose it is, and of which study.
+        for piece in files(&folder) {
+            let text = std::fs::read_to_string(piece).unwrap();
+            let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+            assert_eq!((&first["study"], &first["site"]), (&"x".into(), &"a".into()));
+        }
+        assert_eq!(pieces_of(&folder.join(FILE)), files(&folder));
+        assert_eq!(pieces_of(&folder), files(&folder));
         assert_eq!(releases_after(&folder, 0).len(), 40);
         let late = releases_after(&folder, middle);
         assert!(

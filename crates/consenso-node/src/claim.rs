@@ -250,6 +250,7 @@ impl Auditor {
             | Entry::Confirmed { .. }
             | Entry::Abandoned { .. }
             | Entry::Restored { .. }
+            | Entry::Behind { .. }
             | Entry::Settled { .. } => {}
         }
     }

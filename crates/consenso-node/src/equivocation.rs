@@ -33,6 +33,9 @@ pub(crate) struct Watch {
     compared: BTreeMap<u32, u32>,
     /// Neighbours that received something else, and have not said yet what.
     differs: BTreeSet<u32>,
+    /// The last round of which each neighbour was shown what came in here: whoever says again that
+    /// it has something else is shown nothing more.
+    shown: BTreeMap<u32, u32>,
     mine: VecDeque<(u32, BTreeMap<u32, Received>)>,
     theirs: BTreeMap<u32, VecDeque<(u32, Digest)>>,
     /// How many rounds apart neighbours may be beside the one that they always may.
@@ -159,7 +162,9 @@ impl Watch {
                 };
                 let compared = self.compared.entry(peer).or_default();
                 *compared = round.max(*compared);
-                if mine != summary {
+                let shown = self.shown.entry(peer).or_default();
+                if mine != summary && round > *shown {
+                    *shown = round;
                     self.differs.insert(peer);
                     found.push((peer, round));
                 }
@@ -250,6 +255,11 @@ mod tests {
         assert_eq!(watch[0].disagreements(1), [], "round 2 is not complete here");
         assert_eq!(watch[0].disagreements(2), [(1, 2)]);
         assert_eq!(watch[0].disagreements(2), [], "said once");
+        // A few bytes again and again were answered with all signatures of the round each time.
+        for hash in 0..50 {
+            watch[0].heard(1, 2, [hash; 32]);
+            assert_eq!(watch[0].disagreements(2), []);
+        }
         let told = watch[1].told(0, 2);
         assert_eq!(watch[0].judge(1, 2, &told, |_| true), [Verdict::Equivocates(3)]);
         assert_eq!(watch[0].judge(1, 2, &told, |_| false), [Verdict::Slander(1)]);

@@ -18,9 +18,31 @@ pub(crate) fn words(error: &Error) -> String {
                     "it hung up during the handshake: it does not answer this address for a while, or a proxy stands between ({said})"
                 )
             }
-            _ => said,
+            // HTTP/2 keeps of an error what it says, and not what it was.
+            _ => match alert(&said).and_then(|alert| meaning(&TlsError::AlertReceived(alert))) {
+                Some(words) => format!("{words} ({said})"),
+                None => said,
+            },
         },
     }
+}
+
+/// The alert that words of TLS are about, of those that say something of certificates.
+fn alert(said: &str) -> Option<AlertDescription> {
+    let name = said.rsplit(' ').next()?;
+    let all = [
+        AlertDescription::CertificateExpired,
+        AlertDescription::UnknownCA,
+        AlertDescription::BadCertificate,
+        AlertDescription::CertificateUnknown,
+        AlertDescription::UnsupportedCertificate,
+        AlertDescription::CertificateRevoked,
+        AlertDescription::AccessDenied,
+        AlertDescription::CertificateRequired,
+        AlertDescription::InternalError,
+        AlertDescription::HandshakeFailure,
+    ];
+    all.into_iter().find(|alert| said.contains("alert") && format!("{alert:?}") == name)
 }
 
 fn meaning(error: &TlsError) -> Option<&'static str> {
@@ -102,5 +124,11 @@ mod tests {
         }
         assert_eq!(of(TlsError::General("the pin is another".into())), "the pin is another");
         assert!(words(&ErrorKind::UnexpectedEof.into()).starts_with("it hung up"));
+        // What a caller hears of it by way of HTTP/2, which forgets the type.
+        for alert in [AlertDescription::HandshakeFailure, AlertDescription::CertificateExpired] {
+            let tls = TlsError::AlertReceived(alert);
+            let forgotten = Error::other(tls.to_string());
+            assert_eq!(words(&forgotten), of(tls));
+        }
     }
 }

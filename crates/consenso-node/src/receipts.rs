@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,6 +47,13 @@ pub struct Owner<'a> {
     pub keys: &'a [Vec<u8>],
 }
 
+/// The files that are one log: `log` itself, with the pieces that were put aside before it where
+/// they stand beside it or `log` is their folder.
+#[must_use]
+pub fn pieces_of(log: &Path) -> Vec<PathBuf> {
+    audit_log::pieces_of(log)
+}
+
 /// Compares a neighbour's audit log with the verified rows of a ledger. `neighbour` is its number,
 /// for shares are for one receiver alone.
 ///
@@ -56,7 +63,7 @@ pub fn compare(
     rows: &[Row],
     owner: Owner<'_>,
     neighbour: u32,
-    log: &Path,
+    log: &[PathBuf],
 ) -> std::io::Result<ReceiptComparison> {
     let mut released: BTreeMap<(String, u32), (String, bool)> = BTreeMap::new();
     let mut studies: BTreeMap<i64, String> = BTreeMap::new();
@@ -72,9 +79,10 @@ pub fn compare(
     }
     let mut found = ReceiptComparison::default();
     let mut study = String::new();
-    for line in std::io::BufReader::new(std::fs::File::open(log)?).lines() {
+    let files: Vec<_> = log.iter().map(std::fs::File::open).collect::<std::io::Result<_>>()?;
+    for line in files.into_iter().flat_map(|file| std::io::BufReader::new(file).lines()) {
         let Ok(line) = serde_json::from_str::<Value>(&line?) else { continue };
-        if line["event"] == "start" {
+        if line["event"] == "start" || line["event"] == audit_log::CONTINUED {
             study = line["study"].as_str().unwrap_or_default().to_owned();
         }
         if line["event"] != "received" || line["peer"] != owner.name {

@@ -183,6 +183,12 @@ pub(crate) async fn rejoin_over(
         reserve(folder, &records, edited, &opening, cost, before, limit).map(Some)
     })?;
     let known = last_release(&store, study.number)?;
+    let proved = studies::behind(&store.headings()?, study.number).map_or(0, |behind| behind.0);
+    if (1..=known).contains(&proved) {
+        return Err(NodeError::Experiment(format!(
+            "an old copy of this folder has run: it drew exchange {proved} again, which a neighbour has with other noise, and no ledger can say what both cost\n  help: have all sites give the study up (`consenso node abandon`); all that it reserved stays spent here"
+        )));
+    }
     if known > restored || study.checkpoint.as_ref().is_some_and(|c| c.model().is_some()) {
         return Err(NodeError::Experiment(format!(
             "the ledger (state.db) knows {known} exchanges of this study, and neighbours have {restored}: nothing is lost; `consenso node run` goes on"
@@ -191,7 +197,7 @@ pub(crate) async fn rejoin_over(
     // What an earlier return of this site found stays, whoever answers now.
     let before = studies::spared_until(&store.headings()?, study.number);
     let unseen = if counted.is_none() || stale { restored + 2 } else { 0 };
-    let bounds = [counted.unwrap_or(0), unseen, logged, before, restored];
+    let bounds = [counted.unwrap_or(0), unseen, logged, before, proved, restored];
     let until = bounds.into_iter().max().unwrap_or(0).min(agent.last());
     assumed.extend(assumptions(seen.map(|seen| seen.releases), stale, restored, until));
     // Who became a neighbour later has nothing of the rounds before.
@@ -265,7 +271,7 @@ fn booked_before(ledger: &RecordsLedger, opening: &StudyStart, cost: StudyCost) 
 }
 
 /// The last exchange of a study that the ledger knows.
-fn last_release(store: &Store, study: i64) -> Result<u32, NodeError> {
+pub(crate) fn last_release(store: &Store, study: i64) -> Result<u32, NodeError> {
     let mut last = 0;
     store.scan(|row| match row.entry {
         Entry::Release { round, .. } if row.study == study => last = last.max(round),

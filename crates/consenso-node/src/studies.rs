@@ -15,7 +15,7 @@ use crate::error::NodeError;
 use crate::folder::Folder;
 use crate::node::lock;
 use crate::spending::ChargeRow;
-use crate::store::{Entry, Row, Store};
+use crate::store::{Entry, Row, Store, StoreError};
 use consenso_engine::privacy::studies::StudyCost;
 use consenso_engine::privacy::{Claim, Mechanism};
 use consenso_ledger::{Edited, RecordsLedger};
@@ -153,6 +153,9 @@ pub struct GivenUp {
     pub reserved: Option<StudyCost>,
     /// What stays spent.
     pub spent: Option<StudyCost>,
+    /// Whether the folder is an old copy, so that nobody knows what else was released: all of it
+    /// stays spent.
+    pub old_copy: bool,
 }
 
 /// Gives up an unfinished study: what it charged stays spent, the rest of what it reserved is free
@@ -163,6 +166,10 @@ pub struct GivenUp {
 pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     let _lock = lock(folder)?;
     let mut store: Store = admission::ledger(folder, 1)?;
+    let outrun = match store.witnessed_by(folder.witness().as_deref()) {
+        Err(StoreError::Witness { behind: true, .. }) => true,
+        found => found.map(|()| false)?,
+    };
     let rows = store.rows()?;
     let listed = list(&rows)?;
     let found: Vec<&StudyLine> = listed
@@ -192,8 +199,10 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         return Err(NodeError::Experiment(format!("study {number} never began")));
     };
     let reserved = claim.as_deref().map(|claim| reserved(claim, *cost));
+    let old_copy = outrun || behind(&rows, number).is_some();
     let spent = match (given_up(&rows, number), reserved) {
         (Some(before), _) => Some(before),
+        (None, Some(reserved)) if old_copy => Some(reserved),
         // Rounds that may have been released before a disk was lost are not booked one by one yet.
         (None, Some(reserved)) if spared_until(&rows, number) > study.releases => Some(reserved),
         (None, Some(reserved)) => {
@@ -215,7 +224,17 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         RecordsLedger::open(&folder.records(), folder.ledger().as_deref(), Edited::Ask)?
             .give_back(id, spent)?;
     }
-    Ok(GivenUp { study: number, reserved, spent })
+    Ok(GivenUp { study: number, reserved, spent, old_copy })
+}
+
+/// The last exchange that a neighbour proved to have and this ledger does not, and who that was, if
+/// what neighbours hold was not put back since.
+pub(crate) fn behind(rows: &[Row], study: i64) -> Option<(u32, u32)> {
+    rows.iter().filter(|row| row.study == study).fold(None, |found, row| match row.entry {
+        Entry::Behind { round, neighbour, .. } => found.max(Some((round, neighbour))),
+        Entry::Restored { .. } => None,
+        _ => found,
+    })
 }
 
 /// Up to which exchange there may have been releases that the ledger lost: the furthest that any

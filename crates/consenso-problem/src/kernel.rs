@@ -6,6 +6,8 @@
 //! speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add:
 //! without the target feature it is a call into a library, ten times the price of the sum.
 
+use std::ops::Range;
+
 use crate::data::{Codes, LANES, LEVELS, Lanes8, Layout, Nonzeros};
 
 type Eight = [f64; LANES];
@@ -33,11 +35,17 @@ pub(crate) trait Lanes: Copy {
     fn power_of_two(self, shifted: Self::V) -> Self::V;
     /// ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])) of each of four.
     fn totals(self, v: [Self::V; 4]) -> [f64; 4];
+    /// |x|.
+    fn abs(self, x: Self::V) -> Self::V;
+    /// `x` where the same of `of` is finite, else 0.
+    fn where_finite(self, of: Self::V, x: Self::V) -> Self::V;
+    /// One number where the same of `of` is above zero, another elsewhere.
+    fn by_sign(self, of: Self::V, above: f64, elsewhere: f64) -> Self::V;
     /// The numbers of a table that eight codes name.
     fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Self::V;
-    /// Asks for a line of memory that is read soon, where the machine can be asked.
+    /// Asks for the line of memory at an address, where the machine can be asked.
     #[inline(always)]
-    fn prefetch(self, _soon: &Lanes8) {}
+    fn prefetch(self, _address: usize) {}
 }
 
 /// Plain arrays, for every machine. On x86 only processors older than AVX2 come here, where a fused
@@ -94,6 +102,18 @@ impl Lanes for Portable {
         v.map(|v| ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
+    fn abs(self, x: Eight) -> Eight {
+        x.map(f64::abs)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    fn where_finite(self, of: Eight, x: Eight) -> Eight {
+        std::array::from_fn(|i| if of[i].is_finite() { x[i] } else { 0.0 })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    fn by_sign(self, of: Eight, above: f64, elsewhere: f64) -> Eight {
+        of.map(|of| if of > 0.0 { above } else { elsewhere })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Eight {
         codes.map(|code| table[usize::from(code)])
     }
@@ -101,10 +121,10 @@ impl Lanes for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{LANES, Lanes, Lanes8, Lookup};
+    use super::{LANES, Lanes, Lanes8, Lookup, levels};
     use pulp::cast;
     use pulp::x86::V3;
-    use std::arch::x86_64::__m256d;
+    use std::arch::x86_64::{__m256d, _CMP_GT_OQ, _CMP_LT_OQ};
 
     type Pair = [__m256d; 2];
 
@@ -172,18 +192,45 @@ mod avx2 {
             cast(self.avx2._mm256_permute4x64_pd::<0b11_01_10_00>(mixed))
         }
         #[inline(always)]
+        fn abs(self, x: Pair) -> Pair {
+            let (sign, [a, b]) = (self.avx._mm256_set1_pd(-0.0), x);
+            [self.avx._mm256_andnot_pd(sign, a), self.avx._mm256_andnot_pd(sign, b)]
+        }
+        #[inline(always)]
+        fn where_finite(self, of: Pair, x: Pair) -> Pair {
+            let ([a, b], [of_a, of_b]) = (x, self.abs(of));
+            let infinity = self.avx._mm256_set1_pd(f64::INFINITY);
+            // Not for NaN, which is below nothing.
+            let a_finite = self.avx._mm256_cmp_pd::<_CMP_LT_OQ>(of_a, infinity);
+            let b_finite = self.avx._mm256_cmp_pd::<_CMP_LT_OQ>(of_b, infinity);
+            [self.avx._mm256_and_pd(a, a_finite), self.avx._mm256_and_pd(b, b_finite)]
+        }
+        #[inline(always)]
+        fn by_sign(self, of: Pair, above: f64, elsewhere: f64) -> Pair {
+            let zero = self.avx._mm256_setzero_pd();
+            let (above, elsewhere) =
+                (self.avx._mm256_set1_pd(above), self.avx._mm256_set1_pd(elsewhere));
+            let [a, b] = of;
+            let a = self.avx._mm256_cmp_pd::<_CMP_GT_OQ>(a, zero);
+            let b = self.avx._mm256_cmp_pd::<_CMP_GT_OQ>(b, zero);
+            [
+                self.avx._mm256_blendv_pd(elsewhere, above, a),
+                self.avx._mm256_blendv_pd(elsewhere, above, b),
+            ]
+        }
+        #[inline(always)]
         fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> Pair {
             // One by one into registers: eight stores that one load waits for took longer.
-            let [a, b, c, d, e, f, g, h] = codes.map(usize::from);
+            let [a, b, c, d, e, f, g, h] = levels(codes);
             [
                 self.avx._mm256_setr_pd(table[a], table[b], table[c], table[d]),
                 self.avx._mm256_setr_pd(table[e], table[f], table[g], table[h]),
             ]
         }
         #[inline(always)]
-        fn prefetch(self, soon: &Lanes8) {
+        fn prefetch(self, address: usize) {
             self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                std::ptr::from_ref(soon).cast(),
+                std::ptr::without_provenance(address),
             );
         }
     }
@@ -250,12 +297,24 @@ mod avx512 {
             (*self).totals([cast(a), cast(b), cast(c), cast(d)])
         }
         #[inline(always)]
+        fn abs(self, x: __m512d) -> __m512d {
+            cast((*self).abs(cast(x)))
+        }
+        #[inline(always)]
+        fn where_finite(self, of: __m512d, x: __m512d) -> __m512d {
+            cast((*self).where_finite(cast(of), cast(x)))
+        }
+        #[inline(always)]
+        fn by_sign(self, of: __m512d, above: f64, elsewhere: f64) -> __m512d {
+            cast((*self).by_sign(cast(of), above, elsewhere))
+        }
+        #[inline(always)]
         fn pick(self, table: &Lookup, codes: &[u8; LANES]) -> __m512d {
             cast((*self).pick(table, codes))
         }
         #[inline(always)]
-        fn prefetch(self, soon: &Lanes8) {
-            (*self).prefetch(soon);
+        fn prefetch(self, address: usize) {
+            (*self).prefetch(address);
         }
     }
 }
@@ -407,13 +466,20 @@ const ZERO: Lanes8 = Lanes8([0.0; LANES]);
 /// wait for itself. (Loops, not closures: a closure is compiled without the target features of its
 /// caller.)
 #[inline(always)]
-fn margins<S: Lanes, const T: usize>(s: S, tiles: &[Lanes8], x: &[f64], out: &mut [Lanes8]) {
+fn margins<S: Lanes, const T: usize>(
+    s: S,
+    tiles: &[Lanes8],
+    x: &[f64],
+    out: &mut [Lanes8],
+    soon: &mut Soon,
+) {
     let mut rows: [&[Lanes8]; T] = [&[]; T];
     for (t, row) in rows.iter_mut().enumerate() {
         *row = &tiles[t * x.len()..][..x.len()];
     }
     let mut margins = [s.splat(0.0); T];
     for (l, &x) in x.iter().enumerate() {
+        soon.ask(s);
         let x = s.splat(x);
         for t in 0..T {
             margins[t] = s.fma(s.load(&rows[t][l]), x, margins[t]);
@@ -426,7 +492,7 @@ fn margins<S: Lanes, const T: usize>(s: S, tiles: &[Lanes8], x: &[f64], out: &mu
 
 /// Margins of all rows of the tiles.
 #[inline(always)]
-fn all<S: Lanes>(s: S, mut tiles: &[Lanes8], x: &[f64], mut out: &mut [Lanes8]) {
+fn all<S: Lanes>(s: S, mut tiles: &[Lanes8], x: &[f64], mut out: &mut [Lanes8], soon: &mut Soon) {
     while !out.is_empty() {
         let count = match out.len() {
             8.. if S::WIDE => 8,
@@ -437,10 +503,10 @@ fn all<S: Lanes>(s: S, mut tiles: &[Lanes8], x: &[f64], mut out: &mut [Lanes8]) 
         let now;
         (now, out) = out.split_at_mut(count);
         match count {
-            8 => margins::<S, 8>(s, tiles, x, now),
-            4 => margins::<S, 4>(s, tiles, x, now),
-            2 => margins::<S, 2>(s, tiles, x, now),
-            _ => margins::<S, 1>(s, tiles, x, now),
+            8 => margins::<S, 8>(s, tiles, x, now, soon),
+            4 => margins::<S, 4>(s, tiles, x, now, soon),
+            2 => margins::<S, 2>(s, tiles, x, now, soon),
+            _ => margins::<S, 1>(s, tiles, x, now, soon),
         }
         tiles = &tiles[count * x.len()..];
     }
@@ -456,6 +522,8 @@ struct Batch<'a> {
     first: bool,
     /// Where their totals go, if they end here.
     gradient: Option<&'a mut [f64]>,
+    /// What is read after it.
+    soon: Soon,
 }
 
 impl Batch<'_> {
@@ -470,6 +538,7 @@ impl Batch<'_> {
             }
         }
         for (tile, slope) in self.tiles.chunks_exact(dim).zip(self.slopes) {
+            self.soon.ask(s);
             let (slope, row) = (s.load(slope), &tile[start..start + F]);
             for f in 0..F {
                 sums[f] = s.fma(slope, s.load(&row[f]), sums[f]);
@@ -494,24 +563,19 @@ impl Batch<'_> {
         let dim = self.sums.len();
         let mut start = 0;
         while start < dim {
-            start += match dim - start {
-                8.. if S::WIDE => {
-                    self.features::<S, 8>(s, start);
-                    8
-                }
-                4.. => {
-                    self.features::<S, 4>(s, start);
-                    4
-                }
-                2.. => {
-                    self.features::<S, 2>(s, start);
-                    2
-                }
-                _ => {
-                    self.features::<S, 1>(s, start);
-                    1
-                }
-            };
+            // As many side by side as there are registers for.
+            let count = (dim - start).min(if S::WIDE { 8 } else { 4 });
+            match count {
+                8 => self.features::<S, 8>(s, start),
+                7 => self.features::<S, 7>(s, start),
+                6 => self.features::<S, 6>(s, start),
+                5 => self.features::<S, 5>(s, start),
+                4 => self.features::<S, 4>(s, start),
+                3 => self.features::<S, 3>(s, start),
+                2 => self.features::<S, 2>(s, start),
+                _ => self.features::<S, 1>(s, start),
+            }
+            start += count;
         }
     }
 }
@@ -521,20 +585,78 @@ impl Batch<'_> {
 /// there the machine sees by itself what is read next.
 const AHEAD: usize = 256;
 
-/// Slopes of a batch in place of its margins. They are nothing but arithmetic, so that the lines of
-/// the next batch can come from memory meanwhile, `each` a tile.
+/// Memory that is read soon: lines that are asked for a few at a time, between arithmetic. Of many
+/// requests at once most are forgotten.
+#[derive(Clone, Copy, Default)]
+struct Soon {
+    next: usize,
+    end: usize,
+    /// Bytes that are asked for at a time.
+    step: usize,
+}
+
+impl Soon {
+    /// Bytes of a line.
+    const LINE: usize = size_of::<Lanes8>();
+
+    /// So many bytes from an address on, over so many requests; nothing if they are too many.
+    fn new((address, bytes): (usize, usize), requests: usize) -> Self {
+        let lines = bytes.div_ceil(Self::LINE);
+        if lines > AHEAD {
+            return Self::default();
+        }
+        let step = lines.div_ceil(requests.max(1)) * Self::LINE;
+        Self { next: address, end: address + bytes, step }
+    }
+
+    /// Asks for some more of it.
+    #[inline(always)]
+    fn ask<S: Lanes>(&mut self, s: S) {
+        let until = self.end.min(self.next + self.step);
+        while self.next < until {
+            s.prefetch(self.next);
+            self.next += Self::LINE;
+        }
+    }
+}
+
+/// Where numbers lie in memory, and how many bytes they take.
+fn place<T>(numbers: &[T]) -> (usize, usize) {
+    (numbers.as_ptr().addr(), size_of_val(numbers))
+}
+
+/// Where the rows and the labels of an objective lie: what a pass over other rows can ask for while
+/// it computes.
+#[derive(Clone, Copy, Debug, Default)]
+#[doc(hidden)]
+pub struct RowsInMemory {
+    tiles: (usize, usize),
+    labels: (usize, usize),
+}
+
+impl RowsInMemory {
+    /// Rows that lie in one piece; of others nothing is known.
+    pub(crate) fn of(rows: Layout<'_>, labels: &[f64]) -> Self {
+        match rows {
+            Layout::Tiles(tiles) => Self { tiles: place(tiles), labels: place(labels) },
+            Layout::Sparse(_) | Layout::Coded(_) => Self::default(),
+        }
+    }
+}
+
+/// Slopes of a batch in place of its margins. They are nothing but arithmetic, so that lines can
+/// come from memory meanwhile.
 #[inline(always)]
 fn slopes_of<S: Lanes, L: Link>(
     s: S,
     link: L,
     labels: &[f64],
     slopes: &mut [Lanes8],
-    (next, each): (&[Lanes8], usize),
+    soon: &mut Soon,
 ) {
     let (full, last) = labels.as_chunks::<LANES>();
-    let mut next = if next.len() > AHEAD { &[] } else { next }.chunks(each.max(1));
     for (slope, label) in slopes.iter_mut().zip(full) {
-        next.next().unwrap_or_default().iter().for_each(|line| s.prefetch(line));
+        soon.ask(s);
         *slope = s.store(link.slope(s, s.load(slope), s.load(&Lanes8(*label))));
     }
     if let (Some(slope), false) = (slopes.last_mut(), last.is_empty()) {
@@ -556,12 +678,28 @@ struct Pass<'a, L> {
     link: L,
     sums: &'a mut [Lanes8],
     gradient: &'a mut [f64],
+    /// The rows of the pass after this one.
+    after: RowsInMemory,
+    span: Span,
+}
+
+/// Which rows of a sum a pass is over: its first ones, its last ones, or all.
+#[derive(Clone, Copy)]
+struct Span {
+    /// Whether sums start here.
+    starts: bool,
+    /// Whether they end here.
+    ends: bool,
+}
+
+impl Span {
+    const WHOLE: Self = Self { starts: true, ends: true };
 }
 
 impl<L: Link> Kernel for Pass<'_, L> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self { tiles, labels, x, link, sums, gradient } = self;
+        let Self { tiles, labels, x, link, sums, gradient, after, span } = self;
         let dim = x.len();
         let sums = &mut sums[..dim];
         // A batch that stays in the first-level cache: all margins, then all slopes, then all sums,
@@ -574,13 +712,26 @@ impl<L: Link> Kernel for Pass<'_, L> {
         for (number, (tiles, labels)) in both.enumerate() {
             let mut slopes = [ZERO; BATCH];
             let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
-            if L::MARGIN {
-                all(s, tiles, x, slopes);
-            }
+            // Of the last batch on the rows of the next pass are asked for.
             let rest = &all_tiles[((number + 1) * batch * dim).min(all_tiles.len())..];
-            slopes_of(s, link, labels, slopes, (&rest[..rest.len().min(batch * dim)], dim));
-            let gradient = (number + 1 == batches).then_some(&mut *gradient);
-            Batch { tiles, slopes, sums, first: number == 0, gradient }.run(s);
+            let next = match rest.is_empty() {
+                true => after.tiles,
+                false => place(&rest[..rest.len().min(batch * dim)]),
+            };
+            let wide = if S::WIDE { 8 } else { 4 };
+            let requests =
+                dim * slopes.len().div_ceil(wide) + slopes.len() * (1 + dim.div_ceil(wide));
+            let mut soon = Soon::new(next, requests);
+            if rest.is_empty() {
+                Soon::new(after.labels, 1).ask(s);
+            }
+            if L::MARGIN {
+                all(s, tiles, x, slopes, &mut soon);
+            }
+            slopes_of(s, link, labels, slopes, &mut soon);
+            let gradient = (span.ends && number + 1 == batches).then_some(&mut *gradient);
+            let first = span.starts && number == 0;
+            Batch { tiles, slopes, sums, first, gradient, soon }.run(s);
         }
     }
 }
@@ -622,13 +773,23 @@ impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for OnRows<S, K> {
 }
 
 /// Room that kernels work in, kept from one pass to the next.
-#[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Lanes8>,
     tables: Vec<Lookup>,
     bins: Vec<Bins>,
     /// x at the features that are numbers.
     weights: Vec<f64>,
+    /// The sum of all slopes so far.
+    total: Lanes8,
+    /// The rows of the pass after the next.
+    after: RowsInMemory,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let (sums, tables, bins, weights) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { sums, tables, bins, weights, total: ZERO, after: RowsInMemory::default() }
+    }
 }
 
 /// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j`.
@@ -642,12 +803,14 @@ pub(crate) fn gradient<L: Link>(
 ) {
     match rows {
         Layout::Tiles(tiles) => {
+            let after = std::mem::take(&mut scratch.after);
             let sums = &mut scratch.sums;
             sums.resize(x.len(), ZERO);
             if labels.is_empty() {
                 gradient.fill(0.0);
             }
-            Pass { tiles, labels, x, link, sums, gradient }.dispatch();
+            let span = Span::WHOLE;
+            Pass { tiles, labels, x, link, sums, gradient, after, span }.dispatch();
         }
         Layout::Sparse(rows) => {
             gradient.fill(0.0);
@@ -655,7 +818,109 @@ pub(crate) fn gradient<L: Link>(
         }
         Layout::Coded(rows) => {
             scratch.prepare(rows, x, L::MARGIN);
-            CodedPass { rows, labels, x, link, scratch, gradient }.dispatch();
+            let (first, span) = (0, Span::WHOLE);
+            CodedPass { rows, labels, x, link, scratch, gradient, first, span }.dispatch();
+        }
+    }
+}
+
+/// Numbers of a block of rows that stay in the second-level cache from one look to the next.
+const BLOCK: usize = 1 << 14;
+
+/// `out = Σ_j s_j·z_j`, where `slopes` makes the slopes of some rows out of their margins z_jᵀx: block
+/// by block, so that rows come from memory once. `margins` is room for those of a block.
+pub(crate) fn sum_of_slopes(
+    rows: Layout<'_>,
+    count: usize,
+    x: &[f64],
+    (scratch, margins): (&mut Scratch, &mut Vec<f64>),
+    out: &mut [f64],
+    mut slopes: impl FnMut(Range<usize>, &mut [f64]),
+) {
+    let numbers = match rows {
+        Layout::Tiles(_) if count > 0 => x.len(),
+        Layout::Coded(rows) if count > 0 => rows.shape.numbers.len() + rows.groups.len(),
+        _ => {
+            margins.resize(count, 0.0);
+            all_margins(rows, x, margins);
+            slopes(0..count, margins);
+            return weighted_sum(rows, margins, scratch, out);
+        }
+    };
+    let block = (BLOCK / numbers.max(1)).next_multiple_of(BATCH * LANES);
+    let (link, after) = (GivenSlopes, RowsInMemory::default());
+    match rows {
+        Layout::Coded(rows) => scratch.prepare(rows, x, true),
+        _ => scratch.sums.resize(x.len(), ZERO),
+    }
+    for start in (0..count).step_by(block) {
+        let end = (start + block).min(count);
+        let span = Span { starts: start == 0, ends: end == count };
+        let first = start / LANES;
+        margins.resize(end - start, 0.0);
+        match rows {
+            Layout::Coded(rows) => {
+                let gradient = &mut *out;
+                CodedMargins { rows, x, scratch, out: margins, first }.dispatch();
+                slopes(start..end, margins);
+                let labels = &margins[..];
+                CodedPass { rows, labels, x, link, scratch, gradient, first, span }.dispatch();
+            }
+            Layout::Tiles(tiles) => {
+                let tiles = &tiles[first * x.len()..][..(end - start).div_ceil(LANES) * x.len()];
+                AllMargins { tiles, x, out: margins }.dispatch();
+                slopes(start..end, margins);
+                let (labels, sums, gradient) = (&margins[..], &mut scratch.sums[..], &mut *out);
+                Pass { tiles, labels, x, link, sums, gradient, after, span }.dispatch();
+            }
+            Layout::Sparse(_) => unreachable!("returned above"),
+        }
+    }
+}
+
+/// How slopes are clipped, so that no record's gradient is longer than a bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Clipping {
+    /// The longest gradient; infinite for none.
+    pub(crate) clip: f64,
+    /// What a slope's size is multiplied by, so that it is rounded up.
+    pub(crate) up: f64,
+    /// What records with a label above zero, and all others, are multiplied by.
+    pub(crate) weights: [f64; 2],
+}
+
+/// Each slope times the weight of its label, divided by the length of its record's gradient or the
+/// clip, whichever is more; zero where that is not finite. `norms` are the lengths of the rows.
+pub(crate) fn clip_slopes(how: Clipping, labels: &[f64], norms: &[f64], slopes: &mut [f64]) {
+    Clip { how, labels, norms, slopes }.dispatch();
+}
+
+struct Clip<'a> {
+    how: Clipping,
+    labels: &'a [f64],
+    norms: &'a [f64],
+    slopes: &'a mut [f64],
+}
+
+impl Kernel for Clip<'_> {
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        let Self { how: Clipping { clip, up, weights: [above, elsewhere] }, .. } = self;
+        let both = self.labels.chunks(LANES).zip(self.norms.chunks(LANES));
+        for (slopes, (labels, norms)) in self.slopes.chunks_mut(LANES).zip(both) {
+            let (mut slope, mut label, mut norm) = (ZERO, ZERO, ZERO);
+            slope.0[..slopes.len()].copy_from_slice(slopes);
+            label.0[..labels.len()].copy_from_slice(labels);
+            norm.0[..norms.len()].copy_from_slice(norms);
+            let (slope, norm) = (s.load(&slope), s.load(&norm));
+            let length = s.mul(s.mul(s.abs(slope), s.splat(up)), norm);
+            let mut factor = s.by_sign(s.load(&label), above, elsewhere);
+            if clip.is_finite() {
+                let longest = s.clamp(length, clip, f64::INFINITY);
+                factor = s.mul(s.div(s.splat(1.0), longest), factor);
+            }
+            let clipped = s.where_finite(length, s.mul(slope, factor));
+            slopes.copy_from_slice(&s.store(clipped).0[..slopes.len()]);
         }
     }
 }
@@ -694,7 +959,7 @@ pub(crate) fn all_margins(rows: Layout<'_>, x: &[f64], out: &mut [f64]) {
         Layout::Coded(rows) => {
             let mut scratch = Scratch::default();
             scratch.prepare(rows, x, true);
-            CodedMargins { rows, x, scratch: &scratch, out }.dispatch();
+            CodedMargins { rows, x, scratch: &scratch, out, first: 0 }.dispatch();
         }
     }
 }
@@ -709,10 +974,13 @@ impl Kernel for AllMargins<'_> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { tiles, x, out } = self;
-        for (tiles, out) in tiles.chunks(BATCH * x.len().max(1)).zip(out.chunks_mut(BATCH * LANES))
-        {
+        let batch = BATCH * x.len().max(1);
+        for (number, out) in out.chunks_mut(BATCH * LANES).enumerate() {
             let mut margins = [ZERO; BATCH];
-            all(s, tiles, x, &mut margins[..out.len().div_ceil(LANES)]);
+            let (_, left) = tiles.split_at((number * batch).min(tiles.len()));
+            let (tiles, rest) = left.split_at(batch.min(left.len()));
+            let mut soon = Soon::new(place(&rest[..batch.min(rest.len())]), 2 * x.len());
+            all(s, tiles, x, &mut margins[..out.len().div_ceil(LANES)], &mut soon);
             for (out, margins) in out.chunks_mut(LANES).zip(&margins) {
                 out.copy_from_slice(&margins.0[..out.len()]);
             }
@@ -795,6 +1063,18 @@ impl<L: Link> Kernel for Slopes<'_, L> {
     }
 }
 
+/// Eight codes as places in a table. They are one word that is taken apart: a processor begins a
+/// few loads in each cycle, and those of the numbers that the codes name are enough.
+#[inline(always)]
+fn levels(codes: &[u8; LANES]) -> [usize; LANES] {
+    let word = u64::from_le_bytes(*codes);
+    let mut levels = [0; LANES];
+    for (lane, level) in levels.iter_mut().enumerate() {
+        *level = (word >> (8 * lane)) as usize & (LEVELS - 1);
+    }
+    levels
+}
+
 /// What each combination of levels of one group adds to a margin.
 type Lookup = [f64; LEVELS];
 /// Sums of slopes by combination of levels: four, for rows that follow each other would wait for
@@ -803,6 +1083,11 @@ type Lookup = [f64; LEVELS];
 type Bins = [[f64; LEVELS + LANES]; 4];
 
 impl Scratch {
+    /// Has the next pass ask for the rows of the one after it while it computes.
+    pub(crate) fn reads_after(&mut self, rows: RowsInMemory) {
+        self.after = rows;
+    }
+
     /// Tables for x, and empty sums.
     fn prepare(&mut self, rows: &Codes, x: &[f64], margins: bool) {
         self.tables.resize(rows.groups.len(), [0.0; LEVELS]);
@@ -882,16 +1167,18 @@ struct CodedMargins<'a> {
     x: &'a [f64],
     scratch: &'a Scratch,
     out: &'a mut [f64],
+    /// The tile they start with.
+    first: usize,
 }
 
 impl Kernel for CodedMargins<'_> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self { rows, x, scratch: Scratch { tables, weights, .. }, out } = self;
+        let Self { rows, x, scratch: Scratch { tables, weights, .. }, out, first } = self;
         let terms = Terms { rows, tables, weights, constant: dot(&rows.shape.base, x) };
         for (batch, out) in out.chunks_mut(BATCH * LANES).enumerate() {
             let mut margins = [ZERO; BATCH];
-            terms.all(s, batch * BATCH, &mut margins[..out.len().div_ceil(LANES)]);
+            terms.all(s, first + batch * BATCH, &mut margins[..out.len().div_ceil(LANES)]);
             for (out, margins) in out.chunks_mut(LANES).zip(&margins) {
                 out.copy_from_slice(&margins.0[..out.len()]);
             }
@@ -908,31 +1195,30 @@ struct CodedPass<'a, L> {
     link: L,
     scratch: &'a mut Scratch,
     gradient: &'a mut [f64],
+    /// The tile it starts with.
+    first: usize,
+    span: Span,
 }
 
 impl<L: Link> Kernel for CodedPass<'_, L> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self { rows, labels, x, link, scratch, gradient } = self;
-        let Scratch { sums, tables, bins, weights } = scratch;
+        let Self { rows, labels, x, link, scratch, gradient, first: start, span } = self;
+        let Scratch { sums, tables, bins, weights, total: kept, .. } = scratch;
         let (constant, shape) =
             (if L::MARGIN { dot(&rows.shape.base, x) } else { 0.0 }, &*rows.shape);
         let terms = Terms { rows, tables, weights, constant };
-        let mut total = s.splat(0.0);
+        let mut total = if span.starts { s.splat(0.0) } else { s.load(kept) };
         // All margins of a batch, then all slopes, then all sums, as in `Pass`.
         for (batch, labels) in labels.chunks(BATCH * LANES).enumerate() {
-            let (first, mut slopes) = (batch * BATCH, [ZERO; BATCH]);
+            let (first, mut slopes) = (start + batch * BATCH, [ZERO; BATCH]);
             let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
             if L::MARGIN {
                 terms.all(s, first, slopes);
             }
-            slopes_of(
-                s,
-                link,
-                labels,
-                slopes,
-                (rows.numbers_of_tiles(first + BATCH, BATCH), shape.numbers.len()),
-            );
+            let next = rows.numbers_of_tiles(first + BATCH, BATCH);
+            let mut soon = Soon::new(place(next), slopes.len());
+            slopes_of(s, link, labels, slopes, &mut soon);
             for (t, slope) in slopes.iter().enumerate() {
                 let slope = s.load(slope);
                 total = s.add(total, slope);
@@ -940,14 +1226,21 @@ impl<L: Link> Kernel for CodedPass<'_, L> {
                     Some(k) => s.store(s.mul(slope, s.load(&rows.numbers_of(first + t)[k]))),
                     None => s.store(slope),
                 };
+                let scaled = scaled.0;
                 for (codes, bins) in rows.codes_of(first + t).iter().zip(&mut *bins) {
+                    let levels = levels(codes);
                     for lane in 0..LANES {
-                        bins[lane % 4][usize::from(codes[lane])] += scaled.0[lane];
+                        bins[lane % 4][levels[lane]] += scaled[lane];
                     }
                 }
             }
             let tiles = rows.numbers_of_tiles(first, slopes.len());
-            Batch { tiles, slopes, sums, first: batch == 0, gradient: None }.run(s);
+            let first = span.starts && batch == 0;
+            Batch { tiles, slopes, sums, first, gradient: None, soon }.run(s);
+        }
+        if !span.ends {
+            *kept = s.store(total);
+            return;
         }
         gradient.fill(0.0);
         axpy(s.totals([total, s.splat(0.0), s.splat(0.0), s.splat(0.0)])[0], &shape.base, gradient);
@@ -1087,8 +1380,11 @@ mod tests {
             for lanes in LANES_HERE {
                 let (mut sum, mut margin) = (vec![0.0; dim], vec![0.0; rows]);
                 let (link, sums_of_lanes) = (Slope, &mut vec![ZERO; dim][..]);
+                let after = RowsInMemory::of(records.layout(), labels);
+                let (sums_here, gradient) = (sums_of_lanes, &mut sum[..]);
+                let span = Span::WHOLE;
                 let pass =
-                    Pass { tiles, labels, x: &x, link, sums: sums_of_lanes, gradient: &mut sum };
+                    Pass { tiles, labels, x: &x, link, sums: sums_here, gradient, after, span };
                 let all = AllMargins { tiles, x: &x, out: &mut margin };
                 on(lanes, pass);
                 on(lanes, all);
@@ -1193,11 +1489,68 @@ mod tests {
                 let (mut scratch, mut out) = (Scratch::default(), vec![0.0; codes.dim()]);
                 scratch.prepare(rows, &x, true);
                 let (labels, scratch, gradient) = (codes.labels(), &mut scratch, &mut out);
-                let pass = CodedPass { rows, labels, x: &x, link: Slope, scratch, gradient };
+                let (x, link, first, span) = (&x[..], Slope, 0, Span::WHOLE);
+                let pass = CodedPass { rows, labels, x, link, scratch, gradient, first, span };
                 on(lanes, pass);
                 out
             };
             assert!(LANES_HERE.iter().all(|lanes| run(lanes) == run("portable")));
+        }
+    }
+
+    #[test]
+    fn a_sum_block_by_block_has_the_bits_of_one_pass() {
+        let mut all: Vec<crate::data::Records> = [true, false].map(|s| coded(5003, s).0).into();
+        for (rows, dim) in [(1, 3), (128, 14), (3001, 14), (700, 105)] {
+            let mut records = crate::data::Records::with_capacity(dim, rows);
+            for r in 0..rows {
+                records.push(&(0..dim).map(|l| number(r * dim + l)).collect::<Vec<_>>(), sign(r));
+            }
+            all.push(records);
+        }
+        for records in all {
+            let (layout, dim, rows) = (records.layout(), records.dim(), records.len());
+            let x: Vec<f64> = (0..dim).map(|l| 0.1 * number(l + 5)).collect();
+            let (mut slopes, mut want, mut got) = (vec![0.0; rows], vec![0.0; dim], vec![1.0; dim]);
+            let (mut scratch, mut margins) = (Scratch::default(), Vec::new());
+            all_margins(layout, &x, &mut slopes);
+            slopes.iter_mut().for_each(|s| *s = 1.0 / (1.0 + s.abs()));
+            weighted_sum(layout, &slopes, &mut scratch, &mut want);
+            let mut seen = 0;
+            let room = (&mut scratch, &mut margins);
+            sum_of_slopes(layout, rows, &x, room, &mut got, |some, margins| {
+                assert_eq!((some.start, some.len()), (seen, margins.len()));
+                seen = some.end;
+                margins.iter_mut().for_each(|s| *s = 1.0 / (1.0 + s.abs()));
+            });
+            assert_eq!((got, seen), (want, rows), "{rows} rows of {dim}");
+        }
+    }
+
+    /// What a slope is multiplied by, one record at a time.
+    fn clipped(how: Clipping, label: f64, norm: f64, slope: f64) -> f64 {
+        let Clipping { clip, up, weights: [above, elsewhere] } = how;
+        let length = slope.abs() * up * norm;
+        let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
+        let factor = factor * if label > 0.0 { above } else { elsewhere };
+        if length.is_finite() { slope * factor } else { 0.0 }
+    }
+
+    #[test]
+    fn slopes_are_clipped_as_one_by_one_on_all_lanes() {
+        let mut slopes: Vec<f64> = (0..203).map(|i| number(i) * 10f64.powi(i as i32 % 9)).collect();
+        slopes.extend([0.0, -0.0, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
+        let labels: Vec<f64> = (0..slopes.len()).map(sign).collect();
+        let norms: Vec<f64> = (0..slopes.len()).map(|i| 1.0 + number(i * 3).abs()).collect();
+        for clip in [1e-3, 0.7, 40.0, f64::INFINITY] {
+            let how = Clipping { clip, up: 1.0 + 9.0 * f64::EPSILON, weights: [1.0, 0.25] };
+            let rows = slopes.iter().zip(labels.iter().zip(&norms));
+            let want: Vec<f64> = rows.map(|(&s, (&y, &n))| clipped(how, y, n, s)).collect();
+            for lanes in LANES_HERE {
+                let mut got = slopes.clone();
+                on(lanes, Clip { how, labels: &labels, norms: &norms, slopes: &mut got });
+                assert_eq!(got, want, "{clip} on {lanes}");
+            }
         }
     }
 

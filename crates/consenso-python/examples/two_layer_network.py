@@ -4,6 +4,7 @@ Whoever computes the gradients, the gate clips each record's, adds up, noises an
 """
 
 import argparse
+import time
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def gradients_of(features):
     raise AssertionError("numpy is always there")
 
 
-def main(records=None, rounds=150):
+def main(records=None, rounds=150, batch=None):
     adult = load_adult()
     ones = lambda rows: np.column_stack([adult.one_hot(rows), np.ones(len(rows))])  # noqa: E731
     X, y = ones(adult.data)[:records], (2 * adult.target - 1)[:records]
@@ -67,10 +68,12 @@ def main(records=None, rounds=150):
     by, gradients = gradients_of(features)
     problem = consenso.CustomProblem(gradients, dim=(features + 1) * HIDDEN, clip=1.0)
     start = np.random.default_rng(0).normal(size=problem.dim) / 3
-    fit = problem.fit(X, y, sites=np.arange(len(X)) % 10, epsilon=4.0, delta=1e-6, rounds=rounds, learning_rate=0.02, start=start)
+    began, sites = time.process_time(), np.arange(len(X)) % 10
+    fit = problem.fit(X, y, sites=sites, epsilon=4.0, delta=1e-6, rounds=rounds, learning_rate=0.02, start=start, batch=batch)
+    seconds = time.process_time() - began
     hidden, out = fit.model_[: features * HIDDEN].reshape(HIDDEN, features), fit.model_[features * HIDDEN :]
     right = np.mean((np.tanh(ones(adult.test_data) @ hidden.T) @ out > 0) == (adult.test_target > 0))
-    print(f"{by}: {problem.dim} parameters, {fit.rounds_} rounds, ε ≤ {fit.claim_['epsilon']:.3f}, test accuracy {right:.3f}")
+    print(f"{by}: {problem.dim} parameters, {fit.rounds_} rounds, ε ≤ {fit.claim_['epsilon']:.3f}, test accuracy {right:.3f}, {seconds:.1f} s of processor time")
     return right, fit
 
 
@@ -78,4 +81,5 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--records", type=int)
     arguments.add_argument("--rounds", type=int, default=150)
+    arguments.add_argument("--batch", type=float, help="the chance of a record to be drawn for a round")
     main(**vars(arguments.parse_args()))

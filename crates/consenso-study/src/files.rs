@@ -20,6 +20,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a file cannot be used. The text names it and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +81,26 @@ pub enum FileError {
     Unfit(String),
 }
 
+static READ: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many bytes of records this process has read from tables so far: whoever watches it
+/// can show how fast that is. Beginnings count twice, for they are looked at first.
+#[must_use]
+pub fn bytes_read() -> u64 {
+    READ.load(Ordering::Relaxed)
+}
+
+/// A file whose bytes are counted.
+struct Counted(fs::File);
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        READ.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 type Result<T, E = FileError> = std::result::Result<T, E>;
 
 /// Gives an input error its file.
@@ -110,9 +131,8 @@ pub struct ExperimentText {
 }
 
 /// How files of records end, some of which only other builds of this program read.
-const RECORDS: [&str; 11] = [
-    "csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather",
-];
+const RECORDS: [&str; 11] =
+    ["csv", "tsv", "gz", "zst", "zip", "xlsx", "xls", "ods", "parquet", "arrow", "feather"];
 
 /// Reads the text of an experiment: a built-in one by its name, else a file.
 ///
@@ -424,7 +444,7 @@ impl<'a> Beginning<'a> {
         }
         let gzip = self.is_gzip();
         Some(Box::new(move || {
-            let file = fs::File::open(path)?;
+            let file = Counted(fs::File::open(path)?);
             Ok(match gzip {
                 true => Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::new(file))),
                 false => Box::new(file),
@@ -772,7 +792,9 @@ impl File {
 /// Opens a file of records.
 fn read_bytes(path: &Path) -> Result<File> {
     let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
-    File::of(path, fs::read(path).named(unreadable)?)
+    let bytes = fs::read(path).named(unreadable)?;
+    READ.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    File::of(path, bytes)
 }
 
 /// Reads the records of one file under a schema, which LIBSVM can do without; `format` says how the

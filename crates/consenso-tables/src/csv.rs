@@ -8,7 +8,7 @@ use super::cells::Cells;
 use super::cut::{Block, Cut, Cutter, Order, Record, Work, in_blocks};
 use super::error::nearest;
 use super::format::{DELIMITERS, Marks, as_it_is, decode, sample, sniff_delimiter, sniff_quote};
-use super::table::{Builder, Persons, Plan, kept_some};
+use super::table::{Builder, Cell, Persons, Plan, kept_some};
 use super::{
     Column, DataError, Format, Kind, Label, Reading, Schema, Table, TextEncoding, Unknown,
 };
@@ -590,7 +590,8 @@ impl<'a, T: Send, F: Fn(Table) -> T + Sync> Work for Loading<'a, '_, F> {
             let cell = self.text.cell(block, record, place, name)?;
             known[column] = !missing.contains(&cell);
         }
-        let cell = |column: usize| record.cell(block.text, self.places[column]).unwrap_or_default();
+        let text = |column: usize| record.cell(block.text, self.places[column]).unwrap_or_default();
+        let cell = |column: usize| Cell::Text(text(column));
         builder.push(known, cell, || self.text.line_at(block.position(record)))
     }
 
@@ -801,7 +802,7 @@ impl Work for Tallying<'_, '_> {
 }
 
 /// The position in the schema of each column of the header; `None` for one that is skipped.
-fn match_header(
+pub(super) fn match_header(
     header: &[String],
     file: &str,
     schema: &Schema,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! public schema ──┐
-//! CSV, LIBSVM ────┴─► Table ─► Encoder ─► Records
+//! CSV, LIBSVM, ────┴─► Table ─► Encoder ─► Records
+//! columns
 //! ```
 //!
 //! The **public schema** ([`Schema`]) declares ranges and categories; a range computed from the
@@ -13,6 +14,7 @@
 
 mod cells;
 mod codes;
+mod columns;
 pub mod csv;
 mod cut;
 mod date;
@@ -31,6 +33,7 @@ mod unknown;
 mod words;
 
 pub use codes::{CodeLayout, Codes, Group, LEVELS};
+pub use columns::{ColumnValues, Columns};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};
 pub use encode::{Encoder, Encoding, FeaturePart, Keeping, to_unit_norm, unit_bounds};

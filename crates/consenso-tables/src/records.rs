@@ -41,6 +41,9 @@ enum Features {
     Tiles(Vec<Lanes8>),
     Sparse(Nonzeros),
     Coded(Codes),
+    /// Some of the rows of a block that several share, from this one on: kept once, and read row by
+    /// row, for no kernel reads rows that are not standardised yet.
+    Part(Arc<Records>, usize),
 }
 
 /// The non-zero features of all rows, row by row.
@@ -143,6 +146,34 @@ impl Records {
         Self { dim, features, labels, persons: Vec::new() }
     }
 
+    /// Some rows of a block, from one on, which stay where they are.
+    ///
+    /// # Panics
+    /// If the block does not have so many.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn part(of: &Arc<Self>, first: usize, rows: usize) -> Self {
+        let range = first..first + rows;
+        let persons = of.persons.get(range.clone()).unwrap_or_default().to_vec();
+        let labels = of.labels[range].to_vec();
+        Self { dim: of.dim, features: Features::Part(Arc::clone(of), first), labels, persons }
+    }
+
+    /// The block that a row lies in, and its number there.
+    fn place(&self, row: usize) -> (&Self, usize) {
+        match &self.features {
+            Features::Part(of, first) => of.place(first + row),
+            _ => (self, row),
+        }
+    }
+
+    /// The rows of a part, kept as its block is; nothing if these are no part.
+    fn taken_out(&self) -> Option<Self> {
+        let Features::Part(of, first) = &self.features else { return None };
+        let rows: Vec<usize> = (*first..first + self.len()).collect();
+        Some(of.select(&rows).about(&self.persons))
+    }
+
     /// Adds a row by its numbers, in the order of their features, and its level in every category.
     /// Panics if rows are not kept as codes.
     #[doc(hidden)]
@@ -176,6 +207,9 @@ impl Records {
     pub fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
         let dim = self.dim;
         let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
+        if let Some(whole) = self.taken_out() {
+            *self = whole;
+        }
         if let Features::Coded(_) = self.features {
             // A row that no encoder made: all are kept as such from now on.
             let mut plain = Self::with_capacity(dim, self.len() + 1);
@@ -194,7 +228,7 @@ impl Records {
                 }
             }
             Features::Sparse(nonzeros) => nonzeros.push(entries.inspect(inside)),
-            Features::Coded(_) => unreachable!("made plain above"),
+            Features::Coded(_) | Features::Part(..) => unreachable!("made plain above"),
         }
         self.labels.push(label);
         self.persons.clear();
@@ -222,6 +256,10 @@ impl Records {
                     labels,
                     persons: self.persons_of(rows),
                 };
+            }
+            Features::Part(of, first) => {
+                let rows: Vec<usize> = rows.iter().map(|row| first + row).collect();
+                return of.select(&rows);
             }
         };
         if let (Features::Tiles(from), Features::Tiles(tiles)) = (&self.features, &mut out.features)
@@ -275,6 +313,7 @@ impl Records {
             Features::Tiles(_) => Features::Tiles(Vec::new()),
             Features::Sparse(_) => Features::Sparse(Nonzeros::new()),
             Features::Coded(codes) => Features::Coded(codes.emptied()),
+            Features::Part(of, _) => return of.emptied(),
         };
         Self { dim: self.dim, features, labels: Vec::new(), persons: Vec::new() }
     }
@@ -299,6 +338,7 @@ impl Records {
             Features::Tiles(_) => Self::with_capacity(self.dim, rows),
             Features::Sparse(_) => Self::sparse(self.dim),
             Features::Coded(codes) => Self::coded(Arc::clone(&codes.shape), rows),
+            Features::Part(of, _) => of.like(rows),
         }
     }
 
@@ -309,6 +349,7 @@ impl Records {
             Features::Tiles(_) => Some(8 * (self.dim + 1)),
             Features::Sparse(_) => None,
             Features::Coded(codes) => Some(codes.row_bytes() + 8),
+            Features::Part(of, _) => of.row_bytes(),
         }
     }
 
@@ -326,6 +367,7 @@ impl Records {
                 values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
             }
             Features::Coded(codes) => codes.write_row(row, bytes),
+            Features::Part(of, first) => return of.write_row(first + row, bytes),
         }
         bytes.extend(self.labels[row].to_le_bytes());
     }
@@ -349,6 +391,7 @@ impl Records {
                 let count = bytes.get(..4)?.try_into().map(u32::from_le_bytes).ok()? as usize;
                 (4 + 12 * count, count)
             }
+            Features::Part(..) => return None,
         };
         let label = label(end)?;
         let values = |from: usize| bytes[from..end].chunks_exact(8).map(number);
@@ -390,6 +433,9 @@ impl Records {
 
     /// Adds all rows of a block of the same width.
     fn extend(&mut self, block: &Self) {
+        if let Some(whole) = block.taken_out() {
+            return self.extend(&whole);
+        }
         if let (Features::Coded(codes), Features::Coded(more)) =
             (&mut self.features, &block.features)
             && codes.extend(more)
@@ -407,6 +453,10 @@ impl Records {
     #[must_use]
     #[doc(hidden)]
     pub fn rescaled(&self, rows: &[usize], unit: Option<u32>, factors: &[f64], last: f64) -> Self {
+        if let Features::Part(of, first) = &self.features {
+            let rows: Vec<usize> = rows.iter().map(|row| first + row).collect();
+            return of.rescaled(&rows, unit, factors, last);
+        }
         let mut out = match &self.features {
             Features::Coded(codes) if codes.scaled_by() == unit => {
                 let labels = rows.iter().map(|&row| self.labels[row]).collect();
@@ -442,7 +492,7 @@ impl Records {
     /// non-zeros in every row.
     #[must_use]
     pub fn compressed(self) -> Self {
-        if matches!(self.features, Features::Coded(_)) {
+        if matches!(self.features, Features::Coded(_) | Features::Part(..)) {
             return self;
         }
         let sample = self.len().min(32);
@@ -464,6 +514,7 @@ impl Records {
             Features::Tiles(tiles) => Layout::Tiles(tiles),
             Features::Sparse(nonzeros) => Layout::Sparse(nonzeros),
             Features::Coded(codes) => Layout::Coded(codes),
+            Features::Part(..) => unreachable!("rows that are standardised have their own memory"),
         }
     }
 
@@ -492,6 +543,7 @@ impl Records {
             Features::Tiles(tiles) => tiles.len() * LANES,
             Features::Sparse(nonzeros) => nonzeros.values.len(),
             Features::Coded(codes) => codes.stored(),
+            Features::Part(of, _) => of.stored() / of.len().max(1) * self.len(),
         }
     }
 
@@ -499,10 +551,12 @@ impl Records {
     pub fn entries(&self, index: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
         let (mut tile, mut nonzeros, mut decoded): (&[Lanes8], (&[u32], &[f64]), _) =
             (&[], (&[], &[]), Vec::new());
-        match &self.features {
+        let (block, index) = self.place(index);
+        match &block.features {
             Features::Tiles(tiles) => tile = &tiles[index / LANES * self.dim..][..self.dim],
             Features::Sparse(rows) => nonzeros = rows.row(index),
             Features::Coded(codes) => decoded = codes.row(index),
+            Features::Part(..) => {}
         }
         let dense = (0..).zip(tile.iter().map(move |lanes| lanes.0[index % LANES]));
         let decoded = (0..).zip(decoded).filter(|e| e.1 != 0.0);
@@ -520,7 +574,9 @@ impl Records {
     /// Writes one row, zeros and all, into room that is kept from one row to the next.
     #[doc(hidden)]
     pub fn row_into(&self, index: usize, row: &mut Vec<f64>) {
-        match &self.features {
+        let (block, index) = self.place(index);
+        match &block.features {
+            Features::Part(..) => {}
             Features::Coded(codes) => codes.row_into(index, row),
             Features::Tiles(tiles) => {
                 let tile = &tiles[index / LANES * self.dim..][..self.dim];
@@ -630,5 +686,55 @@ impl RowBounds {
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.public
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_block_has_its_rows() {
+        let mut dense = Records::with_capacity(3, 40);
+        for j in 0..40 {
+            dense.push(&[f64::from(j), -0.5, f64::from(j % 7)], f64::from(j % 2));
+        }
+        let mut shape = CodeLayout::default();
+        shape.number();
+        shape.category(5, 5, |l| (l, 1.0 + l as f64));
+        let mut coded = Records::coded(Arc::new(shape), 40);
+        (0..40).for_each(|j| coded.push_coded([0.1 * j as f64].into_iter(), |_| j % 5, j as f64));
+        for block in [dense, coded] {
+            let persons: Vec<u32> = (0..40).map(|j| j / 2).collect();
+            let block = Arc::new(block.about(&persons));
+            let part = Records::part(&Arc::new(Records::part(&block, 3, 30)), 2, 20);
+            let same = block.select(&(5..25).collect::<Vec<_>>());
+            let rows = |records: &Records| -> Vec<Vec<f64>> {
+                (0..records.len()).map(|row| records.row(row)).collect()
+            };
+            assert_eq!((rows(&part), part.labels()), (rows(&same), same.labels()));
+            assert_eq!((part.persons(), part.dim()), (same.persons(), same.dim()));
+            let entries = |records: &Records| -> Vec<(u32, f64)> {
+                (0..records.len())
+                    .flat_map(|row| records.entries(row).collect::<Vec<_>>())
+                    .collect()
+            };
+            assert_eq!(entries(&part), entries(&same));
+            // What is made of it has memory of its own, kept as its block is.
+            assert!(part.select(&[7, 0]) == same.select(&[7, 0]));
+            assert!(Records::joined(&[&part, &part]) == Records::joined(&[&same, &same]));
+            let factors = vec![2.0; part.dim()];
+            let scaled = |records: &Records| records.rescaled(&[4, 1], None, &factors, 1.0);
+            assert!(scaled(&part) == scaled(&same));
+            let bytes = |records: &Records| {
+                let mut bytes = Vec::new();
+                (0..records.len()).for_each(|row| records.write_row(row, &mut bytes));
+                bytes
+            };
+            assert_eq!(bytes(&part), bytes(&same));
+            let mut longer = part.clone();
+            longer.push(&vec![0.25; part.dim()], 9.0);
+            assert_eq!((longer.len(), longer.row(0)), (21, part.row(0)));
+        }
     }
 }

@@ -482,6 +482,36 @@ pub(super) struct Builder<'a> {
     time: Option<(f64, bool)>,
 }
 
+/// A cell of a record.
+#[derive(Clone, Copy)]
+pub(super) enum Cell<'t> {
+    /// As it is written, trimmed.
+    Text(&'t str),
+    /// A number, and whether a whole one is written without a decimal point.
+    Number(f64, bool),
+}
+
+impl<'t> Cell<'t> {
+    /// As it is written.
+    pub(super) fn text(self) -> Cow<'t, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Number(number, true) => Cow::Owned(number.to_string()),
+            Self::Number(number, false) => Cow::Owned(format!("{number:?}")),
+        }
+    }
+
+    /// Whether it is written in digits alone.
+    fn is_whole(self) -> bool {
+        match self {
+            Self::Text(text) => {
+                text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'))
+            }
+            Self::Number(number, plain) => plain && number.fract() == 0.0,
+        }
+    }
+}
+
 /// A cell of a feature: its number among the features, its column in the schema, and its text;
 /// `None` where a value is missing.
 pub(super) type ListedCell<'a> = (u32, usize, Option<&'a str>);
@@ -556,11 +586,12 @@ impl<'a> Builder<'a> {
             else {
                 continue;
             };
-            entries.push((feature, self.number(column, cell, (*min, *max), &line)?));
+            let value = self.number(column, Cell::Text(cell), (*min, *max), &line)?;
+            entries.push((feature, value));
             self.counts[column].listed += 1;
         }
         if let Some(cell) = label.1 {
-            self.push_label(label.0, cell, &line)?;
+            self.push_label(label.0, Cell::Text(cell), &line)?;
         }
         if let Values::Sparse(nonzeros) = &mut self.table.values {
             nonzeros.push(entries.into_iter());
@@ -572,7 +603,7 @@ impl<'a> Builder<'a> {
     fn push_label(
         &mut self,
         index: usize,
-        cell: &str,
+        cell: Cell<'_>,
         line: &impl Fn() -> u64,
     ) -> Result<(), DataError> {
         let label = match &self.plan.schema.columns()[index].kind {
@@ -580,7 +611,7 @@ impl<'a> Builder<'a> {
                 self.number(index, cell, (*min, *max), line)?
             }
             Kind::Label(Label::Classes(classes)) => {
-                class_label(self.class(index, cell, classes, line)?, classes.len())
+                class_label(self.class(index, &cell.text(), classes, line)?, classes.len())
             }
             _ => return Ok(()),
         };
@@ -594,12 +625,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a line given, by column of the schema, whether its value is known, and the trimmed text
-    /// of those that are: a record, or as many as its frequency says.
+    /// Adds a line given, by column of the schema, whether its value is known, and the cells of
+    /// those that are: a record, or as many as its frequency says.
     pub(super) fn push<'t>(
         &mut self,
         known: &[bool],
-        cell: impl Fn(usize) -> &'t str,
+        cell: impl Fn(usize) -> Cell<'t>,
         line: impl Fn() -> u64,
     ) -> Result<(), DataError> {
         let mut columns = self.plan.schema.columns().iter().enumerate();
@@ -619,7 +650,7 @@ impl<'a> Builder<'a> {
     fn push_record<'t>(
         &mut self,
         known: &[bool],
-        cell: impl Fn(usize) -> &'t str,
+        cell: impl Fn(usize) -> Cell<'t>,
         line: impl Fn() -> u64,
     ) -> Result<(), DataError> {
         self.read += 1;
@@ -652,14 +683,14 @@ impl<'a> Builder<'a> {
                 (Kind::Exposure { .. }, None) => self.push_value(f64::NAN),
                 (Kind::Numeric { min, max }, Some(cell)) => {
                     let value = match &column.date {
-                        Some(form) => self.date(index, cell, form, (*min, *max), &line)?,
+                        Some(form) => self.date(index, &cell.text(), form, (*min, *max), &line)?,
                         None => self.number(index, cell, (*min, *max), &line)?,
                     };
                     self.push_value(value);
                     self.push_indicator(index, column, 0.0);
                 }
                 (Kind::Categorical { categories }, Some(cell)) => {
-                    let code = self.category(index, cell, categories, &line)?;
+                    let code = self.category(index, &cell.text(), categories, &line)?;
                     self.push_value(code);
                     self.push_indicator(index, column, 0.0);
                 }
@@ -670,7 +701,7 @@ impl<'a> Builder<'a> {
                 }
                 (Kind::Label(_), Some(cell)) => self.push_label(index, cell, &line)?,
                 (Kind::Label(_), None) => self.table.labels.push(f64::NAN),
-                (Kind::Site, Some(cell)) if !self.plan.unlabelled => self.push_site(cell),
+                (Kind::Site, Some(cell)) if !self.plan.unlabelled => self.push_site(&cell.text()),
                 (Kind::Site, _) => {}
             }
         }
@@ -741,14 +772,15 @@ impl<'a> Builder<'a> {
     }
 
     /// Whether the person a record is about has fewer records than the schema allows; counts it.
-    fn person_has_room<'t>(&mut self, known: &[bool], cell: &impl Fn(usize) -> &'t str) -> bool {
+    fn person_has_room<'t>(&mut self, known: &[bool], cell: &impl Fn(usize) -> Cell<'t>) -> bool {
         if self.plan.unlabelled {
             return true;
         }
         for (index, column) in self.plan.schema.columns().iter().enumerate() {
             let (Kind::Person { most }, true) = (&column.kind, known[index]) else { continue };
             let next = u32::try_from(self.persons.len()).expect("fewer than 2^32 persons");
-            let (number, records) = self.persons.entry(cell(index).to_owned()).or_insert((next, 0));
+            let (number, records) =
+                self.persons.entry(cell(index).text().into_owned()).or_insert((next, 0));
             if *records >= *most {
                 return false;
             }
@@ -774,30 +806,31 @@ impl<'a> Builder<'a> {
     fn number(
         &mut self,
         index: usize,
-        cell: &str,
+        cell: Cell<'_>,
         (min, max): (f64, f64),
         line: &impl Fn() -> u64,
     ) -> Result<f64, DataError> {
         let column = || self.table.schema.columns()[index].name.clone();
         let file = || self.table.source.clone();
-        let value = self.reading.number(cell).ok_or_else(|| DataError::NotANumber {
-            file: file(),
-            line: line(),
-            column: column(),
-            cell: shorten(cell),
-            hint: number_hint(cell, &self.reading),
-        })?;
+        let value = match cell {
+            Cell::Number(value, _) => value,
+            Cell::Text(text) => self.reading.number(text).ok_or_else(|| DataError::NotANumber {
+                file: file(),
+                line: line(),
+                column: column(),
+                cell: shorten(text),
+                hint: number_hint(text, &self.reading),
+            })?,
+        };
         if !value.is_finite() {
             return Err(DataError::NotFinite {
                 file: file(),
                 line: line(),
                 column: column(),
-                cell: shorten(cell),
+                cell: shorten(&cell.text()),
             });
         }
-        let digits =
-            || cell.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'));
-        self.counts[index].inexact += u64::from(value.abs() >= EXACT && digits());
+        self.counts[index].inexact += u64::from(value.abs() >= EXACT && cell.is_whole());
         Ok(self.clamp(index, value, (min, max)))
     }
 

@@ -3,7 +3,7 @@
 
 use super::compressed::{self, Compressor};
 use super::parameters::share;
-use super::push_sum::weight;
+use super::push_sum::{like_push_sum, weight};
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     PushSum, Schedule, View, dgd, table_of,
@@ -77,9 +77,7 @@ impl Protocol for DpCsgp {
         Some(self)
     }
 
-    fn width(&self, dim: usize) -> usize {
-        dim + 1
-    }
+    like_push_sum!(messages);
 
     fn bytes(&self, width: usize) -> u64 {
         8 + self.compression.bytes(self.keep, width - 1)
@@ -98,10 +96,6 @@ impl Protocol for DpCsgp {
         _: &PublicFacts,
     ) -> Sensitivity {
         gradient.scaled(dgd::eta(self.step.as_ref(), round))
-    }
-
-    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
-        self.descent().interval(view, memory, low, high);
     }
 
     fn step(
@@ -137,10 +131,6 @@ impl Protocol for DpCsgp {
         z.iter_mut().zip(&x[..dim]).for_each(|(z, l)| *z = l / (1.0 + x[dim]));
     }
 
-    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        self.descent().model(view, memory, model);
-    }
-
     /// Says again what it said: its copy does not change.
     fn idle(&self, view: &View<'_>, out: &mut [f64]) {
         out.copy_from_slice(view.own());
@@ -174,11 +164,5 @@ impl Assessed for DpCsgp {
 }
 
 impl Partial for DpCsgp {
-    fn active(&self, round: u32, width: usize) -> Vec<u32> {
-        self.descent().active(round, width)
-    }
-
-    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        self.descent().hold(view, memory, out);
-    }
+    like_push_sum!(active);
 }

@@ -1,6 +1,7 @@
 //! Dyn-D²P: push-sum whose clip and noise shrink from round to round (Zhu, Huang, Wang, Ji and Xu,
 //! 2025).
 
+use super::push_sum::like_push_sum;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     PushSum, Relaying, Schedule, View, dgd, table_of,
@@ -96,13 +97,8 @@ impl Protocol for DynD2p {
         Some(self)
     }
 
-    fn width(&self, dim: usize) -> usize {
-        dim + 1
-    }
-
-    fn memory(&self) -> usize {
-        2
-    }
+    like_push_sum!(messages);
+    like_push_sum!(mixing);
 
     fn step_sensitivity(
         &self,
@@ -112,10 +108,6 @@ impl Protocol for DynD2p {
         _: &PublicFacts,
     ) -> Sensitivity {
         gradient.scaled(dgd::eta(self.step.as_ref(), round) * self.clip(round))
-    }
-
-    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
-        self.descent().interval(view, memory, low, high);
     }
 
     fn step(
@@ -132,18 +124,6 @@ impl Protocol for DynD2p {
         local.clipped_gradient(self.clip(round), z, step, work);
         let eta = dgd::eta(self.step.as_ref(), round);
         step.iter_mut().for_each(|s| *s *= -eta);
-    }
-
-    fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {
-        self.descent().absorb(view, memory);
-    }
-
-    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        self.descent().model(view, memory, model);
-    }
-
-    fn idle(&self, view: &View<'_>, out: &mut [f64]) {
-        self.descent().idle(view, out);
     }
 }
 
@@ -183,13 +163,7 @@ impl Assessed for DynD2p {
 }
 
 impl Partial for DynD2p {
-    fn active(&self, round: u32, width: usize) -> Vec<u32> {
-        self.descent().active(round, width)
-    }
-
-    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        self.descent().hold(view, memory, out);
-    }
+    like_push_sum!(active);
 }
 
 impl Relaying for DynD2p {

@@ -1,6 +1,7 @@
 //! PrivSGP-VR: push-sum whose samples are corrected by what every record said when it was drawn last
 //! (Zhu, Huang, Wang and Xu, 2024).
 
+use super::push_sum::like_push_sum;
 use super::{
     Assessed, Capabilities, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
     PushSum, Remembering, Schedule, View, dgd, table_of,
@@ -111,13 +112,8 @@ impl Protocol for PrivSgpVr {
         Some(self)
     }
 
-    fn width(&self, dim: usize) -> usize {
-        self.descent().width(dim)
-    }
-
-    fn memory(&self) -> usize {
-        self.descent().memory()
-    }
+    like_push_sum!(messages);
+    like_push_sum!(mixing);
 
     /// φ, and room for a gradient.
     fn private_memory(&self) -> usize {
@@ -132,10 +128,6 @@ impl Protocol for PrivSgpVr {
         facts: &PublicFacts,
     ) -> Sensitivity {
         self.descent().step_sensitivity(round, degree, gradient, facts)
-    }
-
-    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
-        self.descent().interval(view, memory, low, high);
     }
 
     fn step(
@@ -157,18 +149,6 @@ impl Protocol for PrivSgpVr {
         }
         let eta = dgd::eta(self.step.as_ref(), view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
-    }
-
-    fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {
-        self.descent().absorb(view, memory);
-    }
-
-    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        self.descent().model(view, memory, model);
-    }
-
-    fn idle(&self, view: &View<'_>, out: &mut [f64]) {
-        self.descent().idle(view, out);
     }
 }
 
@@ -199,13 +179,7 @@ impl Assessed for PrivSgpVr {
 }
 
 impl Partial for PrivSgpVr {
-    fn active(&self, round: u32, width: usize) -> Vec<u32> {
-        self.descent().active(round, width)
-    }
-
-    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        self.descent().hold(view, memory, out);
-    }
+    like_push_sum!(active);
 }
 
 impl Remembering for PrivSgpVr {

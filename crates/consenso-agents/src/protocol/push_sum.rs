@@ -28,6 +28,47 @@ pub struct PushSum {
     pub step: Option<Schedule>,
 }
 
+/// What an algorithm says like the [`PushSum`] that its `descent()` is: of its messages, of what it
+/// keeps, and of which numbers are active.
+macro_rules! like_push_sum {
+    (messages) => {
+        fn width(&self, dim: usize) -> usize {
+            self.descent().width(dim)
+        }
+
+        fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
+            self.descent().interval(view, memory, low, high);
+        }
+
+        fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
+            self.descent().model(view, memory, model);
+        }
+    };
+    (mixing) => {
+        fn memory(&self) -> usize {
+            self.descent().memory()
+        }
+
+        fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {
+            self.descent().absorb(view, memory);
+        }
+
+        fn idle(&self, view: &View<'_>, out: &mut [f64]) {
+            self.descent().idle(view, out);
+        }
+    };
+    (active) => {
+        fn active(&self, round: u32, width: usize) -> Vec<u32> {
+            self.descent().active(round, width)
+        }
+
+        fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
+            self.descent().hold(view, memory, out);
+        }
+    };
+}
+pub(super) use like_push_sum;
+
 /// Takes in w of everybody who is heard. Messages and memories hold w − 1, which starts at zero.
 pub(super) fn weight(view: &View<'_>, place: usize) -> f64 {
     view.mix_at(place) + view.weight_total() - 1.0

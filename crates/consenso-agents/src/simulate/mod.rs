@@ -24,6 +24,7 @@ pub use rank_partition::{RankBlocks, RankPartition, RankState, Ranks, SingleRank
 use crate::agent::{NeighbourView, Player, PlayerState, RestoreError};
 use crate::gate::DraftScratch;
 use crate::graph::{Graph, Mixing};
+use crate::kernel::RowsInMemory;
 use crate::protocol::{CommonSummary, Weights};
 use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
@@ -107,6 +108,8 @@ pub struct Lockstep {
     sent: Sent,
     /// Earlier releases that may still be mixed, the newest first.
     past: std::collections::VecDeque<Vec<f64>>,
+    /// Where the rows of every agent lie.
+    places: Vec<RowsInMemory>,
 }
 
 /// Everything that changes from round to round in a [`Lockstep`], to be written down and gone on
@@ -174,6 +177,7 @@ impl Lockstep {
         let work = players.iter().map(|p| 2 * p.local().stored()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
+        let places = players.iter().map(|p| p.local().rows_in_memory()).collect();
         let next = rows.clone();
         let draft = DraftScratch::default();
         // Which links there are is drawn from a seed only where the seed is given later.
@@ -200,6 +204,7 @@ impl Lockstep {
             link_model: LinkModel::default(),
             sent: Sent::default(),
             past: std::collections::VecDeque::new(),
+            places,
         }
     }
 
@@ -384,6 +389,7 @@ impl Lockstep {
             lossy,
             links,
             compression,
+            places,
             ..
         } = self;
         if let Some(exchange) = exchange {
@@ -399,7 +405,13 @@ impl Lockstep {
             NeighbourViews { graph, mixing, rows, round: *round, common: common.as_ref(), links };
         let (lossy, compression) = (lossy.as_ref(), compression.as_ref());
         let (before, width, coming) = (&**rows, *dim, *round + 1);
+        // Back and forth: what one round read last is still in the cache when the next begins. The
+        // order changes no result.
+        let back = !round.is_multiple_of(2);
         let turn = |i: usize, player: &mut Player, draft: &mut DraftScratch, out: &mut [f64]| {
+            // While one agent computes, the rows of the next one come from memory.
+            let after = if back { i.wrapping_sub(1) } else { i + 1 };
+            draft.work.reads_after(places.get(after).copied().unwrap_or_default());
             if links.is_some_and(|links| links.is_asleep(i)) {
                 return player.sleep(&table.neighbourhood(i), out);
             }
@@ -410,9 +422,6 @@ impl Lockstep {
                 how.apply((i, coming), seed, &before[i * width..][..width], out);
             }
         };
-        // Back and forth: what one round read last is still in the cache when the next begins. The
-        // order changes no result.
-        let back = !round.is_multiple_of(2);
         if players.len() <= *grain {
             let all = players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate();
             let play = |(i, (player, out)): (usize, (&mut Player, &mut [f64]))| {

@@ -3,7 +3,7 @@
   "use strict";
   const board = JSON.parse(document.getElementById("board").textContent);
   const form = document.getElementById("filters");
-  const [SETTING, METHOD, MEAN, DEVIATION, CERTIFIED, PUBLISHED, ROUNDS, BYTES] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const [SETTING, METHOD, MEAN, DEVIATION, CERTIFIED, PUBLISHED, ROUNDS, MESSAGES, BYTES, TIME] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
   const names = ["problem", "graph", "condition", "epsilon"];
   const selects = names.map((name) => document.getElementById("filter-" + name));
   const chosen = () => selects.map((s) => (s.value === "" ? null : Number(s.value)));
@@ -27,6 +27,7 @@
     return up.toPrecision(3);
   };
   const bytes = (v) => (v < 1e3 ? v.toFixed(0) + " B" : v < 1e6 ? number(v / 1e3, 3) + " kB" : v < 1e9 ? number(v / 1e6, 3) + " MB" : number(v / 1e9, 3) + " GB");
+  const lasting = (v) => (v < 120 ? number(v, 3) + " s" : v < 7200 ? number(v / 60, 3) + " min" : number(v / 3600, 3) + " h");
   const text = (words) => {
     const element = document.createElement("span");
     element.textContent = words;
@@ -85,7 +86,7 @@
         const cells = shown.map(([e, k], at) => `<td data-epsilon="${e}" data-label="${text(labels[at + 1])}">${cell(problem, of(m, k), asked[at], best[at])}</td>`);
         const end = last(m);
         const some = (k, shape) => (end.length && end.every((r) => r[k] !== null) ? shape(mean(end.map((r) => r[k]))) : '<span class="none">–</span>');
-        cells.push(`<td data-label="Rounds">${some(ROUNDS, (v) => number(v, 3))}</td><td data-label="Sent">${some(BYTES, bytes)}</td>`);
+        cells.push(`<td data-label="Rounds">${some(ROUNDS, (v) => number(v, 3))}</td><td data-label="Messages">${some(MESSAGES, (v) => number(v, 3))}</td><td data-label="Sent">${some(BYTES, bytes)}</td><td data-label="Time">${some(TIME, lasting)}</td>`);
         return `<tr><th scope="row">${named(m)}</th>${cells.join("")}</tr>`;
       })
       .join("");
@@ -169,6 +170,10 @@
       const c = Number(e.querySelector("table").dataset.condition);
       e.hidden = filter[2] !== null && c !== filter[2];
       if (filter[2] === c) e.open = true;
+    }
+    for (const e of document.querySelectorAll("details.more-ranks")) {
+      e.hidden = filter[2] === 0;
+      if (filter[2] > 0) e.open = true;
     }
     for (const e of document.querySelectorAll("section > .scroll > table.figures-of")) {
       const other = filter[2] !== null && Number(e.dataset.condition) !== filter[2];

@@ -8,7 +8,7 @@ mod tables;
 
 use crate::cell::stem;
 use crate::results::{Ranking, Results, Row};
-use crate::spec::{Measure, Tuning, epsilon_name};
+use crate::spec::{Measure, Setting, Tuning, epsilon_name};
 use crate::stats;
 use consenso_study::report::format::{epsilon, number, percent};
 use serde_json::{Value, json};
@@ -74,11 +74,13 @@ impl Scope {
         }
     }
 
+    fn has(self, setting: Setting) -> bool {
+        setting.epsilon.is_some() == self.private
+            && self.condition.is_none_or(|c| setting.condition == c)
+    }
+
     fn ranking(self, results: &Results<'_>) -> Option<Ranking> {
-        results.ranking(|setting| {
-            setting.epsilon.is_some() == self.private
-                && self.condition.is_none_or(|c| setting.condition == c)
-        })
+        results.ranking(|setting| self.has(setting))
     }
 }
 
@@ -102,11 +104,17 @@ fn not_ranked(results: &Results<'_>, ranking: &Ranking) -> Option<String> {
     };
     let (none, some) = (names(|missing, all| missing == all), names(|missing, all| missing < all));
     let part = |words: &str, names: Vec<&str>| {
-        (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+        (!names.is_empty()).then(|| {
+            format!("not ranked, for lack of a result in {words} of them: {}", names.join(", "))
+        })
     };
     let parts: Vec<String> = [
-        part("not ranked, for they have no result in any of these settings", none),
-        part("not ranked, for lack of a result in some of them", some),
+        // Where most methods do not go, those that do are the news.
+        match none.len() {
+            0..=6 => part("any", none),
+            many => Some(format!("{many} other methods go with none of them")),
+        },
+        part("some", some),
     ]
     .into_iter()
     .flatten()
@@ -147,7 +155,9 @@ struct Summary {
     certified: Option<(f64, f64)>,
     /// The worst published ε of the same noise.
     published: Option<f64>,
+    messages: Option<f64>,
     bytes: Option<f64>,
+    network_seconds: Option<f64>,
     rounds: Option<f64>,
 }
 
@@ -209,7 +219,9 @@ fn summarise(
             .filter_map(|r| r.published.as_ref())
             .map(|p| p.epsilon)
             .reduce(f64::max),
+        messages: mean_of(|row| row.messages),
         bytes: mean_of(|row| row.bytes),
+        network_seconds: mean_of(|row| row.network_seconds),
         rounds: mean_of(|row| row.rounds),
     })
 }
@@ -423,7 +435,8 @@ fn row_value(results: &Results<'_>, row: &Row) -> Value {
         "deviation": row.deviation(),
         "values": row.values.iter().map(|v| json!({ "seed": v.0, "value": v.1 })).collect::<Vec<_>>(),
         "certified": row.certified, "published": row.published,
-        "rounds": row.rounds, "bytes": row.bytes, "seconds": row.seconds,
+        "rounds": row.rounds, "messages": row.messages, "bytes": row.bytes,
+        "network_seconds": row.network_seconds, "seconds": row.seconds,
         "tuned": row.tuned, "refused": row.refused,
     })
 }

@@ -120,8 +120,28 @@ fn all_budgets(results: &Results<'_>) -> Vec<Option<f64>> {
 }
 
 fn ranks(results: &Results<'_>) -> String {
+    let (first, others): (Vec<Scope>, Vec<Scope>) =
+        Scope::all(results).into_iter().partition(|s| s.condition.is_none_or(|c| c == 0));
+    let mut out = rankings(results, &first);
+    let others = rankings(results, &others);
+    if !others.is_empty() {
+        let _ = write!(
+            out,
+            "<details class=\"more-ranks\">\n<summary>Ranks under other conditions</summary>\n{others}</details>\n"
+        );
+    }
+    if out.is_empty() {
+        return out;
+    }
+    out + "<p class=\"note\">In every setting (a problem on a graph under a condition and a budget) methods are ranked by their mean over seeds, 1 the best; figures that agree to four digits are ties, and a run that \
+           diverged is the worst. Intervals draw settings again. Methods joined by a bar have mean ranks closer than Nemenyi’s critical difference (level 0.05). Settings that share a problem are not \
+           independent, so that both are surer of themselves than they should be.</p>\n"
+}
+
+/// A table and a picture for every group of settings in which methods can be ranked.
+fn rankings(results: &Results<'_>, scopes: &[Scope]) -> String {
     let mut out = String::new();
-    for scope in Scope::all(results) {
+    for scope in scopes {
         let Some(ranking) = scope.ranking(results) else { continue };
         let found = &ranking.found;
         let title = scope.title(results);
@@ -147,12 +167,7 @@ fn ranks(results: &Results<'_>) -> String {
             escape(&rank_note(results, &ranking)),
         );
     }
-    if out.is_empty() {
-        return out;
-    }
-    out + "<p class=\"note\">In every setting (a problem on a graph under a condition and a budget) methods are ranked by their mean over seeds, 1 the best; figures that agree to four digits are ties, and a run that \
-           diverged is the worst. Intervals draw settings again. Methods joined by a bar have mean ranks closer than Nemenyi’s critical difference (level 0.05). Settings that share a problem are not \
-           independent, so that both are surer of themselves than they should be.</p>\n"
+    out
 }
 
 fn rank_note(results: &Results<'_>, ranking: &Ranking) -> String {
@@ -232,7 +247,7 @@ fn of_place(results: &Results<'_>, place: Place) -> String {
         .collect();
     let mut out = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"Figures\" tabindex=\"0\">\n\
-         <table class=\"results figures-of\" data-problem=\"{p}\" data-condition=\"{}\">\n<thead><tr><th scope=\"col\">Method</th>{heads}<th scope=\"col\">Rounds</th><th scope=\"col\">Sent</th></tr></thead>\n<tbody class=\"algorithms\">\n",
+         <table class=\"results figures-of\" data-problem=\"{p}\" data-condition=\"{}\">\n<thead><tr><th scope=\"col\">Method</th>{heads}<th scope=\"col\">Rounds</th><th scope=\"col\">Messages</th><th scope=\"col\">Sent</th><th scope=\"col\">Time</th></tr></thead>\n<tbody class=\"algorithms\">\n",
         place.condition,
     );
     let all: Vec<Vec<Option<Summary>>> = (0..results.methods.len())
@@ -274,12 +289,17 @@ fn of_place(results: &Results<'_>, place: Place) -> String {
             })
             .collect();
         let last = all[m].iter().rev().flatten().next();
-        let rounds = last.and_then(|s| s.rounds).map_or_else(|| NONE.into(), |r| number(r, 3));
-        let sent = last.and_then(|s| s.bytes).map_or_else(|| NONE.into(), bytes);
+        let shown = |of: fn(&Summary) -> Option<f64>, words: fn(f64) -> String| {
+            last.and_then(of).map_or_else(|| NONE.into(), words)
+        };
         let _ = writeln!(
             out,
-            "<tr><th scope=\"row\">{}</th>{cells}<td>{rounds}</td><td>{sent}</td></tr>",
-            name(results, m)
+            "<tr><th scope=\"row\">{}</th>{cells}<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            name(results, m),
+            shown(|s| s.rounds, |rounds| number(rounds, 3)),
+            shown(|s| s.messages, |messages| number(messages, 3)),
+            shown(|s| s.bytes, bytes),
+            shown(|s| s.network_seconds, lasting),
         );
     }
     out += "</tbody>\n";
@@ -287,7 +307,8 @@ fn of_place(results: &Results<'_>, place: Place) -> String {
     let partial = all.iter().flatten().flatten().any(|s| s.of.0 < s.of.1);
     let _ = write!(
         out,
-        "</table>\n</div>\n<p class=\"note\">Means over graphs and seeds; ± is the standard deviation over seeds. Rounds and bytes are those of the last budget.{}</p>\n",
+        "</table>\n</div>\n<p class=\"note\">Means over graphs and seeds; ± is the standard deviation over seeds. Rounds and what follows are those of the last budget; time is that of all exchanges, one after the other, over {}.{}</p>\n",
+        link_words(results, place.condition),
         if partial {
             " * on some of the graphs only, so not comparable with the others."
         } else {
@@ -345,7 +366,7 @@ fn references(results: &Results<'_>, p: usize, budgets: &[Option<f64>]) -> Strin
         let value = figure(&problem.measure, value);
         let cell =
             |k: usize| if k == place { format!("<td>{value}</td>") } else { "<td></td>".into() };
-        let cells: String = (0..budgets.len() + 2).map(cell).collect();
+        let cells: String = (0..budgets.len() + 4).map(cell).collect();
         let _ = writeln!(rows, "<tr><th scope=\"row\">{label}</th>{cells}</tr>");
     }
     match rows.is_empty() {
@@ -360,6 +381,29 @@ fn reference(results: &Results<'_>, p: usize, key: &str) -> Option<f64> {
     let of = (0..settings.len()).filter(|&s| settings[s].problem == p);
     let all: Vec<f64> = of.filter_map(|s| results.baselines[s].get(key).copied()).collect();
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}
+
+/// The links of a condition, in words.
+fn link_words(results: &Results<'_>, condition: usize) -> String {
+    let own = results.board.condition_keys(condition);
+    let said = |key: &str, usual: f64| {
+        let own = own.get(key);
+        own.and_then(|v| v.as_float().or(v.as_integer().map(|v| v as f64))).unwrap_or(usual)
+    };
+    format!(
+        "links of {} ms and {} Mbit/s per agent",
+        exact(said("latency_ms", results.board.link.latency_ms)),
+        exact(said("bandwidth_mbit", results.board.link.bandwidth_mbit))
+    )
+}
+
+/// A time, in a unit that suits it.
+fn lasting(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{} s", number(s, 3)),
+        s if s < 7200.0 => format!("{} min", number(s / 60.0, 3)),
+        s => format!("{} h", number(s / 3600.0, 3)),
+    }
 }
 
 fn bytes(value: f64) -> String {
@@ -378,6 +422,9 @@ pub(super) fn figures(results: &Results<'_>, p: usize) -> Vec<(String, Figure)> 
     let by_bytes = budgets(results, p).into_iter().filter_map(|budget| drawing.by_bytes(budget));
     drawing.by_epsilon().into_iter().chain(by_bytes).collect()
 }
+
+/// A chart has no more lines than a reader can tell apart.
+const MOST_LINES: usize = 12;
 
 /// A problem at one place, to be drawn.
 struct Drawing<'a> {
@@ -419,26 +466,55 @@ impl Drawing<'_> {
         value.map(|value| Reference { label: "optimum".into(), value }).into_iter().collect()
     }
 
-    /// A line for every method that has `points`, the last one along those that no other beats for
-    /// less; and how many points there are.
+    /// A line for every method that has `points`, of many the best ones, the last line along those that
+    /// no other beats for less; how many points there are, and what to say of those left out.
     fn series(
         &self,
         points: impl Fn(usize) -> Vec<(f64, f64)>,
         front: &str,
-    ) -> (Vec<Series>, usize) {
-        let (mut series, mut all) = (Vec::new(), Vec::new());
-        for m in 0..self.results.methods.len() {
-            let points = points(m);
-            if !points.is_empty() {
-                let drawn = points.iter().map(|(x, v)| Point::from((*x, self.shown(*v)))).collect();
-                series.push(Series::new(marked(self.results, m), m, drawn));
-                all.extend(points);
-            }
-        }
+    ) -> (Vec<Series>, usize, String) {
+        let lines: Vec<(usize, Vec<(f64, f64)>)> = (0..self.results.methods.len())
+            .map(|m| (m, points(m)))
+            .filter(|(_, points)| !points.is_empty())
+            .collect();
+        let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.clone()).collect();
+        let drawn = self.best(&lines);
+        let mut series: Vec<Series> = lines
+            .iter()
+            .filter(|(m, _)| drawn.contains(m))
+            .map(|(m, points)| {
+                let points = points.iter().map(|(x, v)| Point::from((*x, self.shown(*v))));
+                Series::new(marked(self.results, *m), *m, points.collect())
+            })
+            .collect();
         if !series.is_empty() {
             series.push(self.front(&all, front));
         }
-        (series, all.len())
+        let left = match lines.len() - drawn.len() {
+            0 => String::new(),
+            _ => format!(
+                " {} of {} methods are drawn: those of the front, and the best.",
+                drawn.len(),
+                lines.len()
+            ),
+        };
+        (series, all.len(), left)
+    }
+
+    /// The methods that are drawn: all, or of many those that make up the front and those with the
+    /// best means.
+    fn best(&self, lines: &[(usize, Vec<(f64, f64)>)]) -> Vec<usize> {
+        let more = self.problem().measure.more_is_better();
+        let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.clone()).collect();
+        let mut on_front = stats::front(&all, more).into_iter();
+        let key = |(m, points): &(usize, Vec<(f64, f64)>)| {
+            let front = on_front.by_ref().take(points.len()).filter(|on| *on).count() > 0;
+            let mean = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+            (!front, if more { -mean } else { mean }, *m)
+        };
+        let mut order: Vec<(bool, f64, usize)> = lines.iter().map(key).collect();
+        order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        order.into_iter().take(MOST_LINES).map(|(.., m)| m).collect()
     }
 
     fn front(&self, points: &[(f64, f64)], label: &str) -> Series {
@@ -463,12 +539,12 @@ impl Drawing<'_> {
             (s.of.0 == s.of.1).then(|| (s.certified.map_or(epsilon, |c| c.0), s.mean))
         };
         let points = |m| private.iter().filter_map(|&epsilon| point(m, epsilon)).collect();
-        let (series, count) = self.series(points, "front: nothing better for less ε");
+        let (series, count, left) = self.series(points, "front: nothing better for less ε");
         let problem = self.problem();
         let figure = || Figure {
             title: format!("{}: what a budget buys", problem.name),
             description: format!(
-                "{} against the certified ε, means over graphs and seeds, condition: {}. The front joins what nothing beats for less ε.",
+                "{} against the certified ε, means over graphs and seeds, condition: {}. The front joins what nothing beats for less ε.{left}",
                 capital(problem.measure.label()),
                 self.condition()
             ),
@@ -495,14 +571,14 @@ impl Drawing<'_> {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points
         };
-        let (series, count) = self.series(points, "front: nothing better for fewer bytes");
+        let (series, count, left) = self.series(points, "front: nothing better for fewer bytes");
         let problem = self.problem();
         let name =
             format!("{}-by-bytes-epsilon-{}", stem(&problem.name), stem(&epsilon_name(budget)));
         let figure = || Figure {
             title: format!("{}, {}: what bytes buy", problem.name, budget_title(budget)),
             description: format!(
-                "{} against the bytes of all messages of a run, a point per graph, condition: {}. The front joins what nothing beats for fewer bytes.",
+                "{} against the bytes of all messages of a run, a point per graph, condition: {}. The front joins what nothing beats for fewer bytes.{left}",
                 capital(problem.measure.label()),
                 self.condition()
             ),
@@ -679,13 +755,10 @@ fn refused(results: &Results<'_>) -> String {
     let mut found: BTreeMap<(usize, String), (usize, String)> = BTreeMap::new();
     for row in &results.rows {
         if let Some(reason) = &row.refused {
-            let names = results.board.names(results.setting(row.setting));
-            // The name of the setting is not part of the reason.
-            let reason = reason.strip_prefix(&format!("{}: ", names.join(", "))).unwrap_or(reason);
-            let reason =
-                reason.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == ' ');
-            let entry =
-                found.entry((row.method, reason.to_owned())).or_insert((0, names.join(", ")));
+            let setting = results.setting(row.setting);
+            let names = results.board.names(setting);
+            let reason = results.board.reason(setting, reason);
+            let entry = found.entry((row.method, reason)).or_insert((0, names.join(", ")));
             entry.0 += 1;
         }
     }
@@ -747,7 +820,9 @@ fn data(results: &Results<'_>) -> Value {
                 row.certified.as_ref().and_then(|c| finite(c.epsilon)),
                 row.published.as_ref().and_then(|p| finite(p.epsilon)),
                 row.rounds,
-                row.bytes
+                row.messages,
+                row.bytes,
+                row.network_seconds
             ])
         })
         .collect();

@@ -1,9 +1,9 @@
 //! Tables for papers (LaTeX) and for programs (CSV).
 
 use super::{
-    Scope, budget_title, budgets, deviation, epsilon_word, figure, marked, places, summarise,
+    Scope, budget_title, budgets, deviation, epsilon_word, figure, marked, places, summarise, wins,
 };
-use crate::results::Results;
+use crate::results::{Ranking, Results};
 use crate::spec::Method;
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn or_empty(value: Option<f64>) -> String {
 pub(super) fn results_csv(results: &Results<'_>) -> String {
     let mut out = String::from(
         "problem,graph,condition,epsilon,delta,method,status,seed,measure,value,certified_epsilon,certified_delta,certified_by,\
-         published_epsilon,published_delta,rounds,bytes,seconds,refused\n",
+         published_epsilon,published_delta,rounds,messages,bytes,network_seconds,seconds,refused\n",
     );
     for row in &results.rows {
         let setting = results.setting(row.setting);
@@ -57,7 +57,9 @@ pub(super) fn results_csv(results: &Results<'_>) -> String {
                 or_empty(published.map(|p| p.epsilon)),
                 or_empty(published.and_then(|p| p.delta)),
                 or_empty(row.rounds),
+                or_empty(row.messages),
                 or_empty(row.bytes),
+                or_empty(row.network_seconds),
                 or_empty(row.seconds),
                 row.refused.clone().unwrap_or_default(),
             ];
@@ -68,33 +70,59 @@ pub(super) fn results_csv(results: &Results<'_>) -> String {
     out
 }
 
-/// One row per ranked method.
+/// One row per ranked method, then one per method that has no result in some of the settings: how it
+/// ranks in those it has one in.
 pub(super) fn ranks_csv(results: &Results<'_>) -> String {
     let mut out = String::from(
-        "settings_of,method,kind,status,mean_rank,low,high,wins,settings,critical_difference,friedman_p\n",
+        "settings_of,method,kind,status,mean_rank,low,high,wins,settings,critical_difference,friedman_p,ranked,best_on\n",
     );
     for scope in Scope::all(results) {
         let Some(ranking) = scope.ranking(results) else { continue };
-        let found = &ranking.found;
-        for (k, &method) in ranking.methods.iter().enumerate() {
-            let status = if method < results.own { "own" } else { "claimed" };
-            let kind = results.board.methods.get(method).map_or("", Method::kind);
-            let _ = writeln!(
-                out,
-                "{},{},{kind},{status},{},{},{},{},{},{},{:e}",
-                scope.name(results),
-                csv(&results.methods[method]),
-                found.mean[k],
-                found.interval[k].0,
-                found.interval[k].1,
-                found.wins[k],
-                found.blocks,
-                found.critical_difference,
-                found.p
-            );
+        for k in 0..ranking.methods.len() {
+            rank_row(results, scope, &ranking, k, None, &mut out);
+        }
+        for &(method, _) in &ranking.left_out {
+            let part = results.ranking_where(method, |setting| scope.has(setting));
+            let Some(part) = part else { continue };
+            if let Some(k) = part.methods.iter().position(|&m| m == method) {
+                rank_row(results, scope, &part, k, Some("part"), &mut out);
+            }
         }
     }
     out
+}
+
+fn rank_row(
+    results: &Results<'_>,
+    scope: Scope,
+    ranking: &Ranking,
+    k: usize,
+    status: Option<&str>,
+    out: &mut String,
+) {
+    let (method, found) = (ranking.methods[k], &ranking.found);
+    let own = if method < results.own { "own" } else { "claimed" };
+    let best_on: Vec<String> = ranking.best_on[k]
+        .iter()
+        .map(|(p, count)| format!("{} {}", results.board.problems[*p].name, wins(*count)))
+        .collect();
+    let _ = writeln!(
+        out,
+        "{},{},{},{},{},{},{},{},{},{},{:e},{},{}",
+        scope.name(results),
+        csv(&results.methods[method]),
+        results.board.methods.get(method).map_or("", Method::kind),
+        status.unwrap_or(own),
+        found.mean[k],
+        found.interval[k].0,
+        found.interval[k].1,
+        found.wins[k],
+        found.blocks,
+        found.critical_difference,
+        found.p,
+        ranking.methods.len(),
+        csv(&best_on.join("; ")),
+    );
 }
 
 /// Text in a LaTeX table.

@@ -81,8 +81,12 @@ fn a_board_is_run_shown_resumed_and_added_to() {
     assert_eq!(private["values"].as_array().unwrap().len(), 2);
     let plain = of(&first, "binary", "ring", &Value::Null, "DGD");
     assert_eq!(plain["certified"], Value::Null);
-    // 5 rounds over 2·5 links, 3 numbers of 8 bytes each.
+    // 5 rounds over 2·5 links, 3 numbers of 8 bytes each; every agent sends two messages in a round,
+    // at 100 Mbit/s after 20 ms.
+    assert_eq!(plain["messages"], json!(50.0));
     assert_eq!(plain["bytes"], json!(f64::from(5 * 10 * 3 * 8)));
+    let seconds = plain["network_seconds"].as_f64().unwrap();
+    assert!((seconds - 5.0 * (0.02 + 48.0 / 12.5e6)).abs() < 1e-12, "{seconds}");
     // What does not go together has a reason and no figure.
     let refused = of(&first, "binary", "ring", &json!(2.0), "Algorithm 2");
     assert!(refused["refused"].as_str().unwrap().contains("complete"), "{refused}");
@@ -185,6 +189,72 @@ fn methods_are_tuned_within_a_budget_of_trials() {
     let slow = of(&value, "binary", "ring", &Value::Null, "Slow DGD");
     assert_eq!(slow["tuned"]["step"], json!(0.2), "{slow}");
     assert!(place.read("out/index.html").contains("same budget of 3 trials per setting"));
+}
+
+/// Messages that are compressed, lost or not sent at all count for what they are.
+#[test]
+fn what_was_sent_is_counted_under_every_condition() {
+    let place = Place::new("benchmark-sent");
+    let conditions = "\n[[condition]]\nname = \"plain\"\n\n[[condition]]\nname = \"slow\"\nlatency_ms = 100\n\n\
+                      [[condition]]\nname = \"one edge\"\nlinks = \"one-edge\"\n\n\
+                      [[condition]]\nname = \"signs\"\ncompression = { kind = \"sign\" }\n";
+    let choco =
+        "\n[[method]]\nname = \"CHOCO\"\nkind = \"choco\"\nrounds = 5\ncompression = \"sign\"\n";
+    let board = BOARD
+        .replace("epsilon = [\"none\", 2]", "epsilon = [\"none\"]")
+        .replace("delta = 1e-4\n", "delta = 1e-4\nlink = { latency_ms = 10 }\n");
+    let board = board + conditions + choco;
+    place.write("board.toml", &board);
+    let value =
+        place.consenso(&["benchmark", "run", "board.toml", "--out", "out", "--json"]).json();
+    let sent = |condition: &str, method: &str| {
+        let rows = value["results"].as_array().unwrap();
+        let row = rows
+            .iter()
+            .find(|r| r["graph"] == "ring" && r["condition"] == condition && r["method"] == method);
+        let row = row.unwrap_or_else(|| panic!("{condition} {method}: {value}"));
+        ["messages", "bytes", "network_seconds"].map(|key| row[key].as_f64().unwrap())
+    };
+    let seconds = |latency: f64, bytes: f64| 5.0 * (latency + bytes / 12.5e6);
+    let near = |found: [f64; 3], wanted: [f64; 3]| {
+        assert!((found[2] - wanted[2]).abs() < 1e-12, "{found:?}, not {wanted:?}");
+        assert_eq!(found[..2], wanted[..2]);
+    };
+    near(sent("plain", "DGD"), [50.0, 50.0 * 24.0, seconds(0.01, 48.0)]);
+    near(sent("slow", "DGD"), [50.0, 50.0 * 24.0, seconds(0.1, 48.0)]);
+    // One edge a round, both ways.
+    near(sent("one edge", "DGD"), [10.0, 10.0 * 24.0, seconds(0.01, 24.0)]);
+    // Three signs in a byte, and a size.
+    near(sent("signs", "DGD"), [50.0, 50.0 * 9.0, seconds(0.01, 18.0)]);
+    near(sent("plain", "CHOCO"), [50.0, 50.0 * 9.0, seconds(0.01, 18.0)]);
+    let lines = place.read("out/results.csv");
+    assert!(lines.lines().next().unwrap().contains(",rounds,messages,bytes,network_seconds,"));
+}
+
+/// A rehearsal finds what a run would refuse, and leaves no trace.
+#[test]
+fn a_board_can_be_checked_before_it_is_run() {
+    let place = Place::new("benchmark-dry");
+    place.write("board.toml", BOARD);
+    let dry = ["benchmark", "run", "board.toml", "--out", "out", "--dry-run"];
+    let found = place.consenso(&[&dry[..], &["--json"]].concat()).json();
+    assert_eq!((&found["settings"], &found["experiments"]), (&json!(6), &json!(12)));
+    let refused = found["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 1, "{found}");
+    assert_eq!(refused[0]["method"], "Algorithm 2");
+    assert!(refused[0]["reason"].as_str().unwrap().contains("complete"), "{found}");
+    assert_eq!(
+        refused[0]["settings"],
+        json!(["binary, ring, plain, none", "binary, ring, plain, 2"])
+    );
+    let words = place.consenso(&dry).stdout;
+    for part in ["Algorithm 2, 2 settings: ", "12 experiments would be made"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    // Settings it is asked for, and those that it goes with.
+    let row = words.lines().find(|line| line.starts_with("Algorithm 2  ")).unwrap();
+    assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>(), ["6", "4"], "{words}");
+    assert!(!place.path("out").exists(), "nothing is written");
 }
 
 #[test]

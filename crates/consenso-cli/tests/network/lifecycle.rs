@@ -56,6 +56,53 @@ fn an_abandoned_study_gives_back_what_it_did_not_charge() {
     assert!(audit.status.success(), "{}", text(&audit));
 }
 
+/// An old copy of a folder knows of fewer charges than have left: what others have was given back.
+#[test]
+fn an_old_copy_that_is_given_up_gives_nothing_back() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 20000\ngossip = 0");
+    let net = Net::new("abandon-old", 2, &study, "os");
+    net.set(0, "witness", net.root.join("elsewhere").display().to_string());
+    net.set(1, "deadline_seconds", 4.0);
+    let run = |lines: usize| {
+        let (mut all, began) = (net.start_all(), Instant::now());
+        while net.audit_len(0) < lines || net.audit_len(1) < lines {
+            assert!(began.elapsed() < LIMIT, "rounds");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        all.iter_mut().for_each(Process::terminate);
+        finish(all, LIMIT);
+    };
+    let copy = |from: &Path, to: &Path| {
+        fs::create_dir_all(to).unwrap();
+        for file in ["state.db", "state.db-wal", "state.db-shm", "audit.jsonl"] {
+            let _ = fs::remove_file(to.join(file));
+            let _ = fs::copy(from.join(file), to.join(file));
+        }
+    };
+    let snapshot = |site: usize| net.root.join(format!("snapshot-{site}"));
+    run(40);
+    [0, 1].iter().for_each(|&site| copy(&net.folder(site), &snapshot(site)));
+    run(120);
+    let given_up = |site: usize| {
+        let (output, done) = asked(&["node", "abandon"], &net.folder(site), &["1"]);
+        assert!(output.status.success(), "{}", text(&output));
+        assert_eq!(done["old_copy"], true, "{done}");
+        assert_eq!(done["spent"], done["reserved"], "{done}");
+    };
+    // Without a witness a neighbour proves it, and once is enough: the second time nobody is there.
+    copy(&snapshot(1), &net.folder(1));
+    for neighbour in [Some(net.start(0)), None] {
+        let output = net.start(1).output();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("the folder is an old copy"), "{}", text(&output));
+        drop(neighbour);
+    }
+    given_up(1);
+    // With one nobody needs to.
+    copy(&snapshot(0), &net.folder(0));
+    given_up(0);
+}
+
 /// What a site holds out judges the model for its operator; nothing of it is in the site's folder,
 /// and the others count the rest.
 #[test]

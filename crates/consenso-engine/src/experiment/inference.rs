@@ -170,7 +170,10 @@ impl Experiment {
         let rows = (0..size).map(|a| covariance.row(a).iter().copied().collect()).collect();
         let mut inference = Inference::of(spec.level, found, rows);
         inference.times = ends;
-        inference.residual_sd = estimated.residual.map(|deviation| deviation * scale);
+        // Of amounts it is in units of their means, and of counts what they vary by beyond their law.
+        let spread = estimated.residual;
+        inference.residual_sd =
+            spread.filter(|_| !matches!(loss, Loss::Poisson(_))).map(|found| found * scale);
         if let Some(compared) = &estimated.compared {
             let known = self.loss_under(Some(standard));
             let start = moved(layout, standard, &vec![0.0; layout.features() + 1]);
@@ -178,6 +181,9 @@ impl Experiment {
             inference.calibration = Some(calibration(compared, &of, spec.level));
         }
         inference.notes = notes(&encoder, kept, self.facts.agents, loss);
+        if estimated.missed.iter().any(|missed| *missed > 0.0) {
+            inference.notes.extend(notes_on_bounds(loss, spread));
+        }
         if let Some(between) = &estimated.between {
             inference.notes.extend(notes_on_sites(&encoder, kept, &between.varies));
         }
@@ -344,6 +350,10 @@ fn refusal(missed: &[f64], coefficient: usize, slopes: usize) -> Option<String> 
         true => slope(coefficient),
         false => missed[..slopes].iter().copied().fold(slope(coefficient), f64::max),
     };
+    if worst == f64::MAX {
+        let why = "refused: labels are bounded, and where a person has several records nothing says how far that moves the intercept";
+        return Some(why.to_owned());
+    }
     (worst.is_nan() || worst > MOST_MISSED).then(|| {
         format!(
             "refused: noise is {:.0} % of the curvature that its standard error rests on, and {:.0} % is the most that an honest \
@@ -389,6 +399,31 @@ fn notes(encoder: &Encoder, kept: &[usize], sites: usize, loss: Loss) -> Vec<Str
     }
     if !left.is_empty() {
         notes.push(format!("reference levels: {}", left.join(", ")));
+    }
+    notes
+}
+
+/// Counts whose scores vary so many times as much as Poisson's law lets them have another law.
+const OVERDISPERSED: f64 = 1.25;
+
+/// What a reader must know of labels that are bounded under noise.
+fn notes_on_bounds(loss: Loss, spread: Option<f64>) -> Vec<String> {
+    let family = match loss {
+        Loss::Poisson(_) => "Poisson's law",
+        Loss::NegativeBinomial(_) => "a negative binomial law",
+        Loss::Gamma(_) => "a gamma law",
+        _ => return Vec::new(),
+    };
+    let mut notes = vec![format!(
+        "no label counts for more than 1.5 of its deviations: coefficients are those of the mean where labels have {family} around it, and \
+         those of usual labels where they have another"
+    )];
+    if let (Loss::Poisson(_), Some(times)) = (loss, spread)
+        && times > OVERDISPERSED
+    {
+        notes.push(format!(
+            "labels do not have Poisson's law: their scores vary {times:.1} times as much as it lets them; use loss = \"negative-binomial\""
+        ));
     }
     notes
 }
@@ -462,6 +497,8 @@ mod tests {
     use crate::experiment::{Finished, Inputs, Silent, SpecError, run};
     use crate::model::Model;
     use crate::problem::losses::{Poisson, Quantile};
+    use crate::random::{Purpose, Seed};
+    use rand::RngExt as _;
     use std::fmt::Write as _;
 
     const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -525,9 +562,17 @@ mod tests {
     #[test]
     fn without_noise_estimates_are_those_of_statsmodels() {
         let golden = golden();
-        for fit in ["logistic", "probit", "ridge", "poisson", "negative-binomial", "gamma"] {
-            let more = if fit == "negative-binomial" { "\ndispersion = 0.5" } else { "" };
-            let experiment = checked(fit, &format!("loss = \"{fit}\"{more}"), "", 1).unwrap();
+        for (fit, loss) in [
+            ("logistic", "logistic\""),
+            ("probit", "probit\""),
+            ("ridge", "ridge\""),
+            // Where nothing bends it is least squares.
+            ("ridge", "huber\"\nhuber_delta = 50"),
+            ("poisson", "poisson\""),
+            ("negative-binomial", "negative-binomial\"\ndispersion = 0.5"),
+            ("gamma", "gamma\""),
+        ] {
+            let experiment = checked(fit, &format!("loss = \"{loss}"), "", 1).unwrap();
             let inference = model(&experiment).inference.unwrap();
             for (l, name) in golden["names"].as_array().unwrap().iter().enumerate() {
                 let name = name.as_str().unwrap();
@@ -716,6 +761,109 @@ mod tests {
         ] {
             let said = study(head, rest, 1).unwrap_err().to_string();
             assert!(said.contains(word), "{said}");
+        }
+    }
+
+    /// The made-up survivors, every line standing for some records or written so many times; `data`,
+    /// `loss` and `rest` are parts of the experiment.
+    fn grouped(grouped: bool, [data, loss, rest]: [&str; 3]) -> Result<Experiment, SpecError> {
+        let records = survival();
+        let mut table = String::from("site,age,dose,ward,sex,time,event,lines\n");
+        for j in 0..records["age"].as_array().unwrap().len() {
+            let cell = |c: &str| records[c][j].to_string().trim_matches('"').to_owned();
+            let cells = ["age", "dose", "ward", "sex", "time", "event"].map(cell).join(",");
+            let (times, lines) = if grouped { (1, j % 4) } else { (j % 4, 1) };
+            for _ in 0..times {
+                writeln!(table, "s{},{cells},{lines}", j % 3).unwrap();
+            }
+        }
+        let columns = "[[column]]\nname = \"site\"\nkind = \"site\"\n\
+             [[column]]\nname = \"lines\"\nkind = \"frequency\"\nmax = 3\n";
+        let schema = toml::from_str::<Schema>(&format!("{COLUMNS}{columns}{TIMES}\n")).unwrap();
+        let read = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+        let data_set = Dataset::new(vec![read], None, Encoding::Scouted).unwrap();
+        let text = format!(
+            "name = \"a\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\n{data}\n\
+             [objective]\nloss = \"{loss}\"\n[graph]\nkind = \"path\"\n{rest}\n\
+             [[algorithm]]\nkind = \"dgd\"\n"
+        );
+        let spec = toml::from_str(&text).unwrap();
+        let (source, file) = (Box::new(data_set), "made-up".into());
+        Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None })
+    }
+
+    const BY_SITE: &str = "partition = { by = \"site\" }";
+
+    /// A line that stands for several records is those records, in estimates as under noise.
+    #[test]
+    fn lines_of_several_records_are_those_records() {
+        let budget = "[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+        for rest in ["", budget] {
+            let [one, other] = [true, false]
+                .map(|lines| model(&grouped(lines, [BY_SITE, "hazards", rest]).unwrap()).inference);
+            assert_eq!(one.unwrap(), other.unwrap());
+        }
+    }
+
+    /// What goes by the places of records is refused where one that is replaced moves others.
+    #[test]
+    fn places_of_grouped_records_are_no_places() {
+        let budget = "[privacy]\nepsilon = 3.0\ndelta = 1e-6\n";
+        let added = format!("{budget}neighbours = \"add-remove\"");
+        let held = format!("{BY_SITE}\nhold_out = 0.2");
+        let divided = "agents = 3";
+        for (data, loss, key) in [
+            (BY_SITE, "stratified-hazards", "loss = \"hazards\""),
+            (held.as_str(), "hazards", "held out by their places"),
+            (divided, "hazards", "divided by their places"),
+        ] {
+            let refused = grouped(true, [data, loss, budget]).unwrap_err();
+            assert!(refused.refuses_claim && refused.to_string().contains(key), "{refused}");
+        }
+        // What goes by what records say does not.
+        for data in [held.as_str(), divided] {
+            assert!(grouped(true, [data, "hazards", &added]).is_ok());
+        }
+    }
+
+    /// Amounts that vary as much as their means, and hardly at all: the intercept covers, although
+    /// large amounts are bounded, and the law around predictions is found.
+    #[test]
+    fn bounded_amounts_leave_no_bias() {
+        let (records, sites) = (12_000, 3);
+        let mut rng = Seed::from(7).stream(Purpose::Audit, 0, 0);
+        for (shapes, dispersion) in [(1, 1.0), (4, 0.5)] {
+            let mut table = String::from("site,x,y\n");
+            for j in 0..records {
+                let x = 2.0 * rng.random::<f64>() - 1.0;
+                // A gamma law of whole shape is a sum of exponential ones.
+                let logs = (0..shapes).map(|_| -(1.0 - rng.random::<f64>()).ln());
+                let y = (0.5 * x + 1.0).exp() * logs.sum::<f64>() / shapes as f64;
+                writeln!(table, "s{},{x},{}", j % sites, y.max(1e-6)).unwrap();
+            }
+            let schema = "reviewed = true\n[[column]]\nname = \"site\"\nkind = \"site\"\n\
+                 [[column]]\nname = \"x\"\nkind = \"numeric\"\nmin = -1\nmax = 1\n\
+                 [[column]]\nname = \"y\"\nkind = \"label\"\nmin = 1e-6\nmax = 80\n";
+            let schema = toml::from_str::<Schema>(schema).unwrap();
+            let read = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+            let data = Dataset::new(vec![read], None, Encoding::Scouted).unwrap();
+            let text = format!(
+                "name = \"a\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\n{BY_SITE}\n\
+                 [objective]\nloss = \"gamma\"\n[graph]\nkind = \"path\"\n[inference]\ncalibration = true\n\
+                 [privacy]\nepsilon = 8.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\n"
+            );
+            let spec = toml::from_str(&text).unwrap();
+            let (source, file) = (Box::new(data), "made-up".into());
+            let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
+            let found = model(&Experiment::check(inputs).unwrap()).inference.unwrap();
+            for (name, truth) in [("x", 0.5), ("bias", 1.0)] {
+                let one = found.of_feature(name).unwrap();
+                let (at, error) = (one.estimate.unwrap(), one.std_error.unwrap());
+                assert!((at - truth).abs() < 4.0 * error && error < 0.03, "{name}: {at} ± {error}");
+            }
+            let sd = found.residual_sd.unwrap();
+            assert!((sd / dispersion - 1.0).abs() < 0.08, "{sd} {dispersion}");
+            assert!(found.calibration.unwrap().p.unwrap() > 1e-4);
         }
     }
 

@@ -308,11 +308,7 @@ impl Experiment {
         let (mut bytes, mut hashes) = (Vec::new(), String::new());
         let mut add = |records: &Records| {
             for row in 0..records.len() {
-                for (column, value) in records.entries(row).filter(|e| e.1 != 0.0) {
-                    bytes.extend(column.to_le_bytes());
-                    bytes.extend(value.to_le_bytes());
-                }
-                bytes.extend(records.labels()[row].to_le_bytes());
+                records.write_row(row, &mut bytes);
                 // Block by block, so that no second copy of the records is made.
                 if bytes.len() > 1 << 20 {
                     hashes += &sha256::hex(&bytes);

@@ -273,7 +273,7 @@ fn summed(plan: &Plan, raw: &Dataset, sites: &Sites, alone: bool) -> Dataset {
     let names = sites.names.clone();
     let grouping = Grouping { column: FILE.to_owned(), names, codes };
     Dataset {
-        train,
+        train: Arc::new(train),
         test: None,
         bounds,
         task: Task::Regression { min: -1.0, max: 1.0 },

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::spec::{AlgorithmSpec, ClassWeight, ExperimentSpec, Threshold};
 use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, PrivacySpec};
 use crate::config_error::ConfigError;
-use crate::data::{Encoding, Kind};
+use crate::data::{Encoding, Kind, RecordKeys};
 use crate::graph::GraphSpec;
 use crate::privacy::NeighbourRelation;
 use crate::problem::{Constraint, Loss, SiteWeights, WeightRule};
@@ -108,11 +108,24 @@ impl StudyCombination<'_> {
         self.source.dataset().is_some()
     }
 
+    fn has_column(&self, of: fn(&Kind) -> bool) -> bool {
+        let data = self.source.dataset();
+        data.is_some_and(|data| data.schema.columns().iter().any(|c| of(&c.kind)))
+    }
+
     fn has_exposure(&self) -> bool {
-        let exposure = |k: &Kind| matches!(k, Kind::Exposure { .. });
-        self.source
-            .dataset()
-            .is_some_and(|data| data.schema.columns().iter().any(|c| exposure(&c.kind)))
+        self.has_column(|k| matches!(k, Kind::Exposure { .. }))
+    }
+
+    /// Whether lines stand for several records: one that is replaced moves the places of those
+    /// behind it.
+    fn has_frequencies(&self) -> bool {
+        self.has_column(|k| matches!(k, Kind::Frequency { .. }))
+    }
+
+    /// Whether such records are protected by neighbours that keep their places.
+    fn has_frequencies_in_places(&self) -> bool {
+        self.has_frequencies() && self.spec.record_keys() == Some(RecordKeys::Position)
     }
 
     /// Whether this is the release of a questionnaire, which is about columns as they are.
@@ -499,6 +512,30 @@ const STUDY: &[Rule<OfStudy>] = &[
         },
         "records are in pairs: one that is not there leaves another without its own",
         "set privacy.neighbours = \"replace-one\", or use loss = \"hazards\"",
+    )
+    .refusing_claim(),
+    study(
+        "loss",
+        "a column of `kind = \"frequency\"` with `loss = \"stratified-hazards\"`",
+        |a| a.loss.is_of_pairs() && a.has_frequencies(),
+        "records are paired by their places, and one that is replaced in a file of grouped lines moves the places of those behind it: more than one pair would change",
+        "write one line per record and leave the column out, or use loss = \"hazards\"",
+    )
+    .refusing_claim(),
+    study(
+        "hold_out",
+        "a column of `kind = \"frequency\"` with `data.hold_out` and neighbours that keep their places",
+        |a| a.has_frequencies_in_places() && a.spec.data.hold_out.is_some(),
+        "records are held out by their places, and one that is replaced in a file of grouped lines moves the places of those behind it: more than one record would change sides",
+        "set privacy.neighbours = \"add-remove\", which holds records out by what they say, name a file of test records, or write one line per record",
+    )
+    .refusing_claim(),
+    study(
+        "agents",
+        "a column of `kind = \"frequency\"` with `data.agents` and neighbours that keep their places",
+        |a| a.has_frequencies_in_places() && a.spec.divides_by().is_none(),
+        "records are divided by their places, and one that is replaced in a file of grouped lines moves the places of those behind it: more than one record would change agents",
+        "let every file or site be an agent, set privacy.neighbours = \"add-remove\", which divides records by what they say, or write one line per record",
     )
     .refusing_claim(),
     study(

@@ -519,7 +519,13 @@ impl Experiment {
         let scouted = planned.scouted.as_ref().filter(|_| planned.staged.is_none())?;
         let standard = scouted.split(model).0;
         let unit = self.layout.as_ref()?.label_scale(standard) * scouted.scaled_by(model);
-        Some(scouted.noise_deviation(standard)?.into_iter().map(|sd| sd * unit).collect())
+        Some(
+            scouted
+                .noise_deviation(standard, scouted.lengths_of(model))?
+                .into_iter()
+                .map(|sd| sd * unit)
+                .collect(),
+        )
     }
 
     /// The encoder of the records and the coefficients on its features, of a model as agents hold
@@ -913,13 +919,19 @@ mod tests {
     fn an_audit_of_all_stages_stays_below_the_claim() {
         use crate::audit::{Options, Verdict};
         let budget = BUDGET.replace("3.0", "8.0");
+        let large = BUDGET.replace("3.0", "30.0");
         let inferring = format!("{budget}\n[inference]\n");
         for (label, loss, budget) in [
             (BINARY, "logistic", &budget),
             ("min = -4\nmax = 4", "ridge", &budget),
+            ("classes = [\"low\", \"mid\", \"high\"]", "softmax", &large),
+            ("min = -4\nmax = 4", "ridge", &large),
             (BINARY, "logistic", &inferring),
         ] {
             let experiment = experiment("kind = \"complete\"", 2, label, loss, budget);
+            // Little noise has looks at the lengths of gradients too.
+            let claim = experiment.claim(0).unwrap().caveats.join(" ");
+            assert_eq!(claim.contains("asks how long gradients are"), budget == &large, "{claim}");
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
             let found =
                 experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
@@ -1394,8 +1406,7 @@ mod tests {
         assert!(said.contains("unknown variant"), "{said}");
     }
 
-    /// The weights of a model for numbers that are shorter than their noise are left out: such a
-    /// model was worse than the mean.
+    /// A regression of noise alone ends at the mean: its weights are shrunk to next to nothing.
     #[test]
     fn a_regression_of_noise_alone_falls_back_to_the_mean() {
         let of = |epsilon: &str| {
@@ -1406,8 +1417,71 @@ mod tests {
             split(&some.planned[0], &model).unwrap().1.to_vec()
         };
         let weights = |x: &[f64]| x[..x.len() - 1].iter().map(|w| w * w).sum::<f64>();
-        assert_eq!(weights(&of("0.01")), 0.0);
+        assert!(weights(&of("0.01")) < 1e-3);
         assert!(weights(&of("100.0")) > 0.1);
+    }
+
+    /// Looks at the lengths of gradients find a good fit's residuals: with standardised columns and
+    /// a label of known deviation, the last look has the deviation that is left.
+    #[test]
+    fn lengths_of_gradients_follow_the_residuals() {
+        let schema = SCHEMA
+            .replace("max = 100\n", "max = 100\nmean = 50\nsd = 29\n")
+            .replace("max = 3\n", "max = 3\nmean = 0.5\nsd = 0.29\n");
+        let label = "min = -8\nmax = 8\nmean = 0.3\nsd = 1.5";
+        let budget = BUDGET.replace("3.0", "1000.0");
+        let some = under(&schema, "kind = \"complete\"", 5, label, "ridge", &budget);
+        let finished = trained(&some);
+        let model = &finished.models[0].agents[0];
+        let lengths = some.planned[0].scouted.as_ref().unwrap().lengths_of(model).to_vec();
+        // What age and sex leave of a deviation of 1.5 is a uniform law of width three.
+        let left = (3.0 / 12f64.sqrt()) / 1.5;
+        assert!(lengths.iter().all(|l| *l > 0.0 && *l <= 1.0), "{lengths:?}");
+        assert!((lengths[2] - left).abs() < 0.06, "{lengths:?} {left}");
+        let noisy = under(&schema, "kind = \"complete\"", 5, label, "ridge", BUDGET);
+        let without = checked(
+            &schema,
+            "kind = \"dgd\"\nwithout = [\"lengths\"]",
+            ("kind = \"complete\"", 5, label, "ridge", &budget),
+        );
+        let said = |e: &Experiment| e.claim(0).unwrap().caveats.join(" ");
+        assert!(said(&some).contains("2 % asks how long gradients are"), "{}", said(&some));
+        assert!(!said(&without.unwrap()).contains("asks"), "{}", said(&noisy));
+    }
+
+    /// What a weight's noise is said to be, against the spread of models over runs whose noise alone
+    /// differs.
+    #[test]
+    fn the_noise_of_weights_is_what_runs_differ_by() {
+        let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\nmean = 50\nsd = 29\n\
+            [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\nmean = 0.5\nsd = 0.29\n\
+            [[column]]\nname = \"site\"\nkind = \"site\"\n[[column]]\nname = \"y\"\nkind = \"label\"\n";
+        let label = "min = -8\nmax = 8\nmean = 0.3\nsd = 1.5";
+        for (epsilon, without) in [("2.0", "\"shrinkage\", \"lengths\""), ("20.0", "\"shrinkage\"")]
+        {
+            let budget = BUDGET.replace("3.0", epsilon);
+            let algorithm = format!("kind = \"dgd\"\nwithout = [{without}]");
+            let of = ("kind = \"complete\"", 5, label, "ridge", budget.as_str());
+            let made = |seed: u32| {
+                checked_with(&format!("seed = {seed}\n"), schema, &algorithm, of).unwrap()
+            };
+            let some = made(1);
+            let models: Vec<_> =
+                (1..=60).map(|seed| trained(&made(seed)).models.remove(0)).collect();
+            let scouted = some.planned[0].scouted.as_ref().unwrap();
+            let first = &models[0].agents[0];
+            let noise =
+                scouted.noise_deviation(scouted.split(first).0, scouted.lengths_of(first)).unwrap();
+            for weight in 0..2 {
+                let all: Vec<f64> =
+                    models.iter().map(|m| scouted.split(&m.agents[0]).1[weight]).collect();
+                let mean = all.iter().sum::<f64>() / 60.0;
+                let spread = (all.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 59.0).sqrt();
+                // It allows for columns that go together, which these do not.
+                let ratio = noise[weight] / spread;
+                assert!((0.8..2.6).contains(&ratio), "ε = {epsilon}: {ratio}");
+            }
+        }
     }
 
     /// A file as its readers complete it.

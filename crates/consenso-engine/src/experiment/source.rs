@@ -140,7 +140,15 @@ impl Source for Dataset {
         };
         Ok(match &self.stored {
             None => Box::new(move |agent| {
-                let records = self.train.select(&shards[agent].rows);
+                let rows = &shards[agent].rows;
+                // Raw rows are read once or twice: those that lie together stay where they are.
+                let together = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+                let records = match rows.first() {
+                    Some(&first) if together && experiment.layout.is_some() => {
+                        Records::part(&self.train, first, rows.len())
+                    }
+                    _ => self.train.select(rows),
+                };
                 Ok(experiment.objective_of(records, run, agent))
             }),
             // Whose rows are where is known then, and the shards go.

@@ -1,6 +1,6 @@
 //! Estimates with their uncertainty: standard errors, intervals, p-values and Wald tests.
 
-use super::special::gamma_above;
+use crate::problem::special::gamma_above;
 use serde::{Deserialize, Serialize};
 
 /// What a study says of its coefficients, in units of the columns.
@@ -19,8 +19,9 @@ pub struct Inference {
     /// hazards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<f64>,
-    /// The standard deviation of labels around their predictions, in units of the label; of `ridge`
-    /// and `huber` losses alone, and where noise does not hide it.
+    /// The standard deviation of labels around their predictions, in units of the label and of
+    /// `gamma` in units of the prediction; of `ridge`, `huber` and `gamma` losses alone, and where
+    /// noise does not hide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual_sd: Option<f64>,
     /// Predictions beside outcomes, where the study asked for it.

@@ -12,10 +12,10 @@
 //! that reaches the upper, so that it covers at least as often as asked.
 
 use super::inference::normal_quantile;
-use super::special::{beta_below, gamma_above};
 use super::{Inference, Model, ModelError, range_of_answers};
 use crate::data::{Encoder, Kind, Records, Schema};
 use crate::problem::losses::{Gamma, NegativeBinomial};
+use crate::problem::special::{beta_below, gamma_above};
 use crate::problem::{self, Loss};
 
 /// Points of the integral over the margin's error, from −5 to 5 deviations.
@@ -181,16 +181,18 @@ impl Model {
 
     /// The law of a label around its mean.
     fn law(&self, loss: &Loss) -> Result<Law, ModelError> {
+        let known = self.inference.as_ref().and_then(|i| i.residual_sd);
         let text = match *loss {
             Loss::Poisson(_) => return Ok(Law::Poisson),
             Loss::NegativeBinomial(NegativeBinomial { dispersion: Some(alpha), .. }) => {
                 return Ok(Law::NegativeBinomial { alpha });
             }
             Loss::Gamma(Gamma { dispersion, .. }) => {
+                // That of the label holds what columns explain, too.
+                let dispersion = known.unwrap_or(dispersion);
                 return Ok(Law::Gamma { shape: 1.0 / (dispersion * dispersion) });
             }
             Loss::Ridge { .. } | Loss::Huber { .. } => {
-                let known = self.inference.as_ref().and_then(|i| i.residual_sd);
                 if let Some(deviation) = known {
                     return Ok(Law::Normal { deviation });
                 }

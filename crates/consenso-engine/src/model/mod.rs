@@ -21,7 +21,6 @@ mod metrics;
 mod npz;
 mod onnx;
 pub(crate) mod sha256;
-mod special;
 mod survival;
 mod table;
 

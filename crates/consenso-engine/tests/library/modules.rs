@@ -1,5 +1,6 @@
 //! The modules lead one way, none fails with a text, and one of them makes gates.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The crates below the one that users add, in the order of the arrow of ARCHITECTURE.md, with
@@ -118,6 +119,56 @@ fn links_of_the_root_lead_somewhere() {
         let path = entry.expect("a name").path();
         assert!(std::fs::metadata(&path).is_ok(), "{} leads nowhere", path.display());
     }
+}
+
+/// The names of all tests there are.
+fn tests(crates: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for folder in std::fs::read_dir(crates).expect("the crates") {
+        for (_, code) in files(&folder.expect("a name").path()) {
+            let mut lines = code.lines();
+            while let Some(line) = lines.next() {
+                if line.trim_start().starts_with("#[test]") || line.contains("#[tokio::test") {
+                    let name =
+                        |line: &str| Some(line.split_once("fn ")?.1.split('(').next()?.to_owned());
+                    found.extend(lines.find_map(name));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What is said of liars is shown by tests, and a page that names one that is gone says nothing.
+#[test]
+fn what_pages_say_of_liars_is_shown_by_tests_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tests = tests(&root.join("crates"));
+    let mut shown = 0;
+    for page in ["threats", "what-a-neighbour-can-do"] {
+        #[expect(clippy::disallowed_methods, reason = "a test reads a page")]
+        let text = std::fs::read_to_string(root.join("docs").join(page).with_extension("md"))
+            .expect("the page");
+        let words = |text: &str| -> Vec<String> {
+            text.split(|c: char| c != '_' && !c.is_alphanumeric()).map(str::to_owned).collect()
+        };
+        // Keys of files are shorter.
+        for name in words(&text).iter().filter(|word| word.matches('_').count() > 2) {
+            assert!(tests.contains(name), "docs/{page}.md names {name}, which is no test");
+        }
+        let mut proves = false;
+        for row in text.lines() {
+            let last = row.trim_matches('|').rsplit('|').next().unwrap_or_default().trim();
+            let is_row = row.starts_with('|') && !last.starts_with('-');
+            if is_row && proves {
+                let named = words(last).iter().any(|word| tests.contains(word));
+                assert!(named, "docs/{page}.md: no test is named by {row}");
+                shown += 1;
+            }
+            proves = row.starts_with('|') && (proves || ["shown by", "test"].contains(&last));
+        }
+    }
+    assert!(shown > 50, "{shown} rows");
 }
 
 #[test]

@@ -195,7 +195,8 @@ impl Node {
             self.send(peer, Frame::Agreed { number: mine, hash: last }.encode());
             return;
         }
-        if number == mine && hash == last {
+        let n = self.neighbours.get_mut(&peer);
+        if number == mine && hash == last || !n.is_some_and(|n| n.lacks_agreements_after(number)) {
             return;
         }
         // Also the one of its number, where that is another one: both ends can show then who signed

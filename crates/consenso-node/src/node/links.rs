@@ -93,8 +93,7 @@ impl Node {
             &n.name,
             json!({ "peer": n.name, "have": have, "key": key }),
         );
-        (n.spoke, n.signature) = (Instant::now(), None);
-        (n.has_spoken, n.said_goodbye, n.given_back) = (false, false, false);
+        n.begin_link();
         // It said before that it has more, durably.
         if have < n.acked && !n.confirmed && !self.agent.is_masked() {
             let (name, before) = (n.name.clone(), n.acked);

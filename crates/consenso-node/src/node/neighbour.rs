@@ -58,6 +58,8 @@ pub(super) struct Neighbour {
     pub(super) bye: bool,
     /// On this link it got back what is kept of it.
     pub(super) given_back: bool,
+    /// On this link it was sent the agreements after so many.
+    agreements_after: Option<u32>,
 }
 
 impl Neighbour {
@@ -88,7 +90,24 @@ impl Neighbour {
             said_goodbye: false,
             bye: false,
             given_back: false,
+            agreements_after: None,
         }
+    }
+
+    /// A new link to it is up.
+    pub(super) fn begin_link(&mut self) {
+        (self.spoke, self.signature, self.agreements_after) = (Instant::now(), None, None);
+        (self.has_spoken, self.said_goodbye, self.given_back) = (false, false, false);
+    }
+
+    /// Whether it is to be sent the agreements after those that it has: once a link for as many as
+    /// it has, for agreements are never taken back.
+    pub(super) fn lacks_agreements_after(&mut self, number: u32) -> bool {
+        let more = self.agreements_after.is_none_or(|before| number > before);
+        if more {
+            self.agreements_after = Some(number);
+        }
+        more
     }
 
     /// Whether there is a link to it.
@@ -120,6 +139,16 @@ impl Neighbour {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A few bytes were answered with up to eight agreements, as often as they came.
+    #[test]
+    fn agreements_are_sent_once_a_link_for_as_many_as_are_there() {
+        let mut n = Neighbour::new("b", 0.5, 0);
+        let sent = [0, 0, 2, 1, 0, 2, 3].map(|number| n.lacks_agreements_after(number));
+        assert_eq!(sent, [true, false, true, false, false, false, true]);
+        n.begin_link();
+        assert!(n.lacks_agreements_after(0));
+    }
 
     /// Whoever sent its next release first kept its last one out of logs and comparisons.
     #[test]

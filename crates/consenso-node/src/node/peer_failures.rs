@@ -205,6 +205,10 @@ impl Node {
             self.refuse(peer, &format!("its proof of exchange {round} is not signed by this site"));
             return Ok(());
         }
+        let time = crate::clock::text(crate::clock::now());
+        let row = Entry::Behind { round, neighbour: peer, time };
+        // A disk that does not take it changes nothing: this site ends here.
+        let _ = self.releases.note(row, self.agent.checkpoint());
         let peer = self.neighbours[&peer].name.clone();
         self.audit("old-copy", json!({ "peer": peer, "have": round, "released": released }));
         Err(NodeError::OldCopy { peer, have: round, released })

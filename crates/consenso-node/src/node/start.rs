@@ -22,7 +22,7 @@ use crate::identity::Identity;
 use crate::link::{self, Shared};
 use crate::release_cache::ReleaseCache;
 use crate::release_signature::ReleaseSigner;
-use crate::store::{Entry, Store};
+use crate::store::{Entry, Row, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::Wire;
 use bytes::Bytes;
@@ -104,6 +104,7 @@ impl Prepared {
             ));
         }
         let rows = store.headings()?;
+        is_no_old_copy(folder, &rows, &store, study.number)?;
         let held = changes::held(folder, &rows, study.number)?;
         let late = changes::late(folder, &rows, study.number, &held);
         let (graph_now, others) = (experiment.graph().clone(), Default::default());
@@ -283,6 +284,20 @@ impl Prepared {
             .map(Some)
             .map_err(|cause| NodeError::System { what: file, cause })
     }
+}
+
+/// What a neighbour proved once needs no neighbour any more: whoever hides it may be the only one
+/// that is there next time.
+fn is_no_old_copy(
+    folder: &Folder,
+    rows: &[Row],
+    store: &Store,
+    study: i64,
+) -> Result<(), NodeError> {
+    let Some((have, neighbour)) = crate::studies::behind(rows, study) else { return Ok(()) };
+    let peer = folder.peers.get(neighbour as usize).map_or("?", |peer| &peer.name).to_owned();
+    let released = crate::rejoin::last_release(store, study)?;
+    Err(NodeError::OldCopy { peer, have, released })
 }
 
 /// The secrets of the site's edges, where neighbours share noise: the agent gets those that both

@@ -113,6 +113,16 @@ pub enum Entry {
         /// When.
         time: String,
     },
+    /// A neighbour has an exchange with this site's signature that this ledger does not have, or has
+    /// otherwise: the folder is an old copy.
+    Behind {
+        /// The exchange.
+        round: u32,
+        /// Who has it, by agent number.
+        neighbour: u32,
+        /// When.
+        time: String,
+    },
     /// The sites agreed to change who takes part, and this site has taken it up.
     Changed {
         /// The agreement's number.

@@ -86,6 +86,8 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong, and what to do.
         what: String,
+        /// Whether the ledger is an old copy of the one that it has seen.
+        behind: bool,
     },
 }
 

@@ -65,7 +65,7 @@ impl Store {
                 "the witness has seen {seen} releases, and the ledger (state.db) has {count}: it is an old copy\n  \
                  help: restore the newest; an older one would charge and draw again what was sent already"
             );
-            return Err(wrong(&path, &what));
+            return Err(StoreError::Witness { path, what, behind: true });
         }
         if !there {
             let what = format!(
@@ -196,5 +196,5 @@ impl Store {
 }
 
 fn wrong(path: &Path, what: &str) -> StoreError {
-    StoreError::Witness { path: path.to_owned(), what: what.to_owned() }
+    StoreError::Witness { path: path.to_owned(), what: what.to_owned(), behind: false }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::{
     DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, RecordKeys,
@@ -44,7 +45,7 @@ pub struct Dataset {
     /// Where it comes from, for reports.
     pub source: String,
     /// Training records of all agents.
-    pub train: Records,
+    pub train: Arc<Records>,
     /// Test records, if there are any. They are taken to be public.
     pub test: Option<Records>,
     /// Public bounds of every row.
@@ -101,7 +102,7 @@ impl Known {
         let Self { schema, encoder, .. } = self;
         let (task, classes) = task_of(&schema);
         Dataset {
-            train,
+            train: Arc::new(train),
             test: test.map(|test| encoder.encode_table(test)),
             bounds: encoder.bounds(),
             task,
@@ -475,7 +476,7 @@ impl Dataset {
             }
             None => {
                 self.test = Some(self.train.select(test));
-                self.train = self.train.select(train);
+                self.train = Arc::new(self.train.select(train));
             }
         }
         // Groups that nobody divides by have no codes outside memory.

@@ -11,11 +11,12 @@ mod storing;
 mod synthetic;
 
 pub use consenso_tables::{
-    ClassCount, CodeLayout, Codes, Column, ColumnSummary, DataError, DateForm, Day, Draft,
-    DraftOptions, Encoder, Encoding, EncodingSummary, FeaturePart, Format, HIGH_CLAMPING, Kind,
-    LANES, LEVELS, Label, Lanes8, Layout, LoadReport, MISSING_CATEGORY, Missing, Nonzeros,
-    PublicKnowledge, RawColumn, RawLayout, Reading, Records, RowBounds, Schema, SchemaError,
-    SchemaSpec, Summary, Table, Task, TextEncoding, Unknown, csv, libsvm, nearest, scouted,
+    ClassCount, CodeLayout, Codes, Column, ColumnSummary, ColumnValues, Columns, DataError,
+    DateForm, Day, Draft, DraftOptions, Encoder, Encoding, EncodingSummary, FeaturePart, Format,
+    HIGH_CLAMPING, Kind, LANES, LEVELS, Label, Lanes8, Layout, LoadReport, MISSING_CATEGORY,
+    Missing, Nonzeros, PublicKnowledge, RawColumn, RawLayout, Reading, Records, RowBounds, Schema,
+    SchemaError, SchemaSpec, Summary, Table, Task, TextEncoding, Unknown, csv, libsvm, nearest,
+    scouted,
 };
 pub use dataset::FILE;
 pub use dataset::{Dataset, Grouping};

@@ -36,7 +36,7 @@
 
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
-use crate::kernel;
+use crate::kernel::{self, Clipping};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Records of one site whose features are standardised once the standard is known.
@@ -142,20 +142,54 @@ impl Standardised {
         persons: &[Vec<u32>],
         clip: f64,
         out: &mut [f64],
-        mut add: impl FnMut(usize, &mut [f64]),
+        add: impl FnMut(usize, &mut [f64]),
     ) {
         out.fill(0.0);
-        let mut own = vec![0.0; out.len()];
-        for rows in persons {
-            own.fill(0.0);
-            rows.iter().for_each(|&row| add(row as usize, &mut own));
-            let up = 1.0 + (own.len() + 8) as f64 * f64::EPSILON;
-            let length = kernel::norm(&own) * up;
-            // One that is not finite counts as nothing.
-            if length.is_finite() {
-                kernel::axpy(1.0 / length.max(clip), &own, out);
-            }
+        each_person(persons, out.len(), add, |length, own| {
+            kernel::axpy(1.0 / length.max(clip), own, out);
+        });
+    }
+
+    /// Σ_j min(1, ‖∇φ(x; z_j, y_j)‖²/`reach`²): how long gradients are, before classes are weighted.
+    /// Every record, or person, adds a number from nought to one, whatever the records are.
+    pub fn length_sum(&self, loss: Loss, x: &[f64], reach: f64) -> f64 {
+        let (rows, features, loss) =
+            (self.records.len(), self.records.dim(), loss.without_class_weights());
+        let outputs = loss.outputs();
+        let mut scores = vec![0.0; rows * outputs];
+        for (x, scores) in x.chunks_exact(features).zip(scores.chunks_exact_mut(rows.max(1))) {
+            kernel::all_margins(self.records.layout(), x, scores);
         }
+        let labels = self.records.labels();
+        let slopes = |j: usize, own: &mut [f64]| {
+            own.iter_mut().enumerate().for_each(|(c, s)| *s = scores[c * rows + j]);
+            match own {
+                [one] => *one = loss.slope(*one, labels[j]),
+                several => softmax_slopes(labels[j], several),
+            }
+        };
+        // One that is not finite counts as nothing.
+        let counted = |length: f64| {
+            let part = if length.is_finite() { (length / reach).min(1.0) } else { 0.0 };
+            part * part
+        };
+        let (mut own, mut sum) = (vec![0.0; outputs], 0.0);
+        if let Some(persons) = self.persons() {
+            let add = |j: usize, vector: &mut [f64]| {
+                slopes(j, &mut own);
+                let z = self.records.row(j);
+                for (vector, s) in vector.chunks_exact_mut(features).zip(&own) {
+                    kernel::axpy(*s, &z, vector);
+                }
+            };
+            each_person(persons, x.len(), add, |length, _| sum += counted(length));
+            return sum;
+        }
+        for (j, norm) in self.norms.iter().enumerate() {
+            slopes(j, &mut own);
+            sum += counted(kernel::norm(&own) * norm);
+        }
+        sum
     }
 
     /// The objective on these rows, each shortened to `length` where it is longer and divided by
@@ -190,22 +224,34 @@ impl Standardised {
     ) {
         let (rows, features) = (self.records.len(), self.records.dim());
         let outputs = loss.outputs();
-        let mut slopes = vec![0.0; rows * outputs];
-        for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
-            kernel::all_margins(self.records.layout(), x, slopes);
-        }
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided
         // by the heaviest weight no record exceeds one.
         let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let (labels, norms) = (self.records.labels(), &self.norms);
+        let persons = self.persons().filter(|_| clip.is_finite());
+        if outputs == 1 && persons.is_none() {
+            let weights = [1.0, -1.0].map(|label| loss.weight(label) / unit);
+            let how = Clipping { clip, up: 1.0 + 9.0 * f64::EPSILON, weights };
+            let room = (&mut work.scratch, &mut work.margins);
+            let layout = self.records.layout();
+            return kernel::sum_of_slopes(layout, rows, x, room, out, |some, slopes| {
+                let labels = &labels[some.clone()];
+                plain.slopes(labels, slopes);
+                kernel::clip_slopes(how, labels, &norms[some], slopes);
+            });
+        }
+        let mut slopes = vec![0.0; rows * outputs];
+        for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
+            kernel::all_margins(self.records.layout(), x, slopes);
+        }
         // What a record's slopes are multiplied by, given their length. (A NaN is no larger than
         // the clip, and then not finite.)
         let factor = |length: f64, label: f64| {
             let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
             if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 }
         };
-        if let Some(persons) = self.persons().filter(|_| clip.is_finite()) {
+        if let Some(persons) = persons {
             if outputs == 1 {
                 plain.slopes(labels, &mut slopes);
             } else {
@@ -225,24 +271,16 @@ impl Standardised {
         }
         // Where a factor is zero its slope may be infinite.
         let clipped = |slope: f64, factor: f64| if factor == 0.0 { 0.0 } else { slope * factor };
-        if outputs == 1 {
-            plain.slopes(labels, &mut slopes);
-            let up = 1.0 + 9.0 * f64::EPSILON;
-            for ((s, &label), &norm) in slopes.iter_mut().zip(labels).zip(norms) {
-                *s = clipped(*s, factor(s.abs() * up * norm, label));
+        let mut own = vec![0.0; outputs];
+        let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
+        for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
+            for (c, s) in own.iter_mut().enumerate() {
+                *s = slopes[c * rows + j];
             }
-        } else {
-            let mut own = vec![0.0; outputs];
-            let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
-            for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
-                for (c, s) in own.iter_mut().enumerate() {
-                    *s = slopes[c * rows + j];
-                }
-                softmax_slopes(label, &mut own);
-                let factor = factor(kernel::norm(&own) * up * norm, label);
-                for (c, s) in own.iter().enumerate() {
-                    slopes[c * rows + j] = clipped(*s, factor);
-                }
+            softmax_slopes(label, &mut own);
+            let factor = factor(kernel::norm(&own) * up * norm, label);
+            for (c, s) in own.iter().enumerate() {
+                slopes[c * rows + j] = clipped(*s, factor);
             }
         }
         let blocks = out.chunks_exact_mut(features).zip(slopes.chunks_exact(rows.max(1)));
@@ -321,6 +359,26 @@ impl Standardised {
     }
 }
 
+/// Adds up the vectors of every person's records, which `add` adds to what it is given, and hands
+/// on what has a finite length, with the length rounded up.
+fn each_person(
+    persons: &[Vec<u32>],
+    size: usize,
+    mut add: impl FnMut(usize, &mut [f64]),
+    mut found: impl FnMut(f64, &[f64]),
+) {
+    let mut own = vec![0.0; size];
+    let up = 1.0 + (size + 8) as f64 * f64::EPSILON;
+    for rows in persons {
+        own.fill(0.0);
+        rows.iter().for_each(|&row| add(row as usize, &mut own));
+        let length = kernel::norm(&own) * up;
+        if length.is_finite() {
+            found(length, &own);
+        }
+    }
+}
+
 /// The rows of every person, in the order of their numbers.
 fn rows_by_person(persons: &[u32]) -> Vec<Vec<u32>> {
     let mut order: Vec<u32> = (0..persons.len() as u32).collect();
@@ -388,6 +446,46 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// Whatever the record is, a look at lengths counts it between nought and one; and what it
+    /// counts is a figure of a program in numpy.
+    #[test]
+    fn a_record_counts_by_its_length_and_never_for_more_than_one() {
+        for (loss, label) in [
+            (Loss::Logistic, -1.0),
+            (Loss::Softmax { classes: 3 }, 2.0),
+            (Loss::Ridge { clip: f64::INFINITY }, -1e12),
+        ] {
+            for scale in [0.0, 1.0, 1e3, 1e200, f64::MAX] {
+                for row in [[2.5, -2.5, 1.0], [1e160, 1.0, 1.0], [0.0, 0.0, 1.0]] {
+                    let x: Vec<f64> =
+                        (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
+                    let mut records = Records::with_capacity(3, 1);
+                    records.push(&row, label);
+                    let part = Standardised::new(records).length_sum(loss, &x, 0.7);
+                    assert!((0.0..=1.0).contains(&part), "{loss:?} {row:?} {scale}: {part}");
+                }
+            }
+        }
+        let rows = |labels: [f64; 2]| {
+            let mut records = Records::with_capacity(2, 2);
+            records.push(&[0.5, 1.0], labels[0]);
+            records.push(&[-2.0, 1.0], labels[1]);
+            Standardised::new(records)
+        };
+        let ridge = Loss::Ridge { clip: f64::INFINITY };
+        let softmax = Loss::Softmax { classes: 3 };
+        for (found, expected) in [
+            (rows([1.0, -1.0]).length_sum(Loss::Logistic, &[0.4, -0.1], 2.0), 0.174_951_728_9),
+            (rows([0.3, 4.0]).length_sum(ridge, &[0.4, -0.1], 2.0), 1.012_5),
+            (
+                rows([0.0, 2.0]).length_sum(softmax, &[0.4, -0.1, 0.0, 0.2, -0.3, 0.1], 2.0),
+                0.612_992_513_1,
+            ),
+        ] {
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
     }
 

@@ -158,6 +158,18 @@ impl LocalObjective {
         weights::SiteWeight { records, weight: self.weight() }
     }
 
+    /// Where its rows lie in memory; nothing is known of rows that are not standardised yet, and of
+    /// costs.
+    #[doc(hidden)]
+    pub fn rows_in_memory(&self) -> kernel::RowsInMemory {
+        match self {
+            Self::Records(f) if f.raw.is_none() => {
+                kernel::RowsInMemory::of(f.records.layout(), f.records.labels())
+            }
+            Self::Records(_) | Self::Costs(_) => kernel::RowsInMemory::default(),
+        }
+    }
+
     /// How many numbers a gradient reads, about.
     #[doc(hidden)]
     pub fn stored(&self) -> usize {
@@ -257,7 +269,8 @@ impl LocalObjective {
         let mut both = std::mem::take(&mut work.whole);
         both.resize(2 * self.dim(), 0.0);
         let (point, gradient) = both.split_at_mut(self.dim());
-        let sparse = self.mean_loss().and_then(|f| match f.records.layout() {
+        let sparse = self.mean_loss().filter(|f| f.raw.is_none());
+        let sparse = sparse.and_then(|f| match f.records.layout() {
             Layout::Sparse(rows) if f.objective.loss.outputs() == 1 => Some((f, rows)),
             _ => None,
         });

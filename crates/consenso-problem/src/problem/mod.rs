@@ -18,6 +18,8 @@ pub mod proportional;
 pub mod scores;
 pub mod sensitivity;
 pub mod solve;
+#[doc(hidden)]
+pub mod special;
 pub mod weights;
 
 pub use clipped::rounding as rounding_of_unit_sum;
@@ -78,6 +80,15 @@ pub struct Workspace {
     scratch: kernel::Scratch,
     margins: Vec<f64>,
     whole: Vec<f64>,
+}
+
+impl Workspace {
+    /// Has the next gradient of dense rows ask for those of another objective while it computes, so
+    /// that they are near when it is their turn.
+    #[doc(hidden)]
+    pub fn reads_after(&mut self, rows: kernel::RowsInMemory) {
+        self.scratch.reads_after(rows);
+    }
 }
 
 impl std::fmt::Debug for Workspace {

@@ -45,7 +45,7 @@ class Task:
     sites : list of (x, y)
         Rows and labels of every site. Labels are -1 and 1 for two classes, 0, 1, 2, … for several.
     edges : list of (int, int)
-        Which sites talk to each other.
+        Which sites talk to each other; where links lead one way, every link of any round, sender first.
     test_x : array
         Rows of the test records; their labels are not handed out.
     regularization : float
@@ -137,8 +137,8 @@ def tasks(
     board : str or path
         A built-in board, a board file, or the folder of a board.
     problems, graphs, conditions, epsilons : list, optional
-        Only these. Conditions under which messages are lost or late are left out unless they are named: the function would have to lose them
-        itself.
+        Only these. Conditions under which a network is not perfect (messages lost, late or compressed, sites asleep, links that come and go)
+        are left out unless they are named: the function would have to do that itself.
     """
     with tempfile.TemporaryDirectory() as folder:
         named = [word for problem in problems or () for word in ("--problem", problem)]

@@ -276,11 +276,7 @@ fn base(facts: &Facts, answers: &Answers) -> Section {
         [
             Field::known("transport", "How is data in transit protected?", transport(facts)),
             Field::new("access", "Who has access to records and keys?", answers.to("access")),
-            Field::new(
-                "incidents",
-                "What if a key or a folder is lost?",
-                answers.to("incidents"),
-            ),
+            Field::new("incidents", "What if a key or a folder is lost?", answers.to("incidents")),
             Field::known("collected", "Which data is used?", columns(facts)),
             Field::new("categories", "Whose data, and of which kind?", answers.to("categories")),
             Field::new("collection", "How was it collected?", answers.to("collection")),

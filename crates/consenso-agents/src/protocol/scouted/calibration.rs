@@ -11,6 +11,7 @@
 //! a ridge ν²/(Hσ²) towards it. Where noise is large nothing changes; where there is none the
 //! equations are those of the likelihood itself.
 
+use super::lengths::LOOKS_AT_LENGTHS;
 use super::{Recipe, State};
 use crate::problem::Loss;
 
@@ -99,9 +100,14 @@ impl Recipe {
     }
 
     /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets, their means, how many
-    /// are in those, and what steps were shortened to.
+    /// are in those, what steps were shortened to, and what looks at lengths found.
     pub(super) fn tally(&self) -> usize {
-        5 + 2 * self.request.loss.outputs()
+        self.shortened_at() + 1 + LOOKS_AT_LENGTHS
+    }
+
+    /// Where in them is what steps were shortened to.
+    pub(super) fn shortened_at(&self) -> usize {
+        4 + 2 * self.request.loss.outputs()
     }
 
     /// The model of a state: where a third stage is over, with its slope and offset.

@@ -24,7 +24,7 @@ const LOOK_CELLS: f64 = 3.0;
 const LABEL_PART: f64 = 0.2;
 
 /// How much each histogram counts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Weights {
     /// Histograms of columns that are made, and columns in all.
     made: usize,

@@ -17,10 +17,12 @@
 //!    gradient clipped to length G and divided by G ([`clipped`](crate::problem), with the proof):
 //!    replacing a record moves a sum by at most 2, whatever the records are. Noise and claim are
 //!    therefore known before anything is scouted; G itself follows from the public result of
-//!    stage 1.
+//!    stage 1 and, for several classes and for numbers, from three looks at how long gradients are by
+//!    then (a fiftieth of μ², where noise lets them say anything; `lengths.rs`): a model that fits has
+//!    shorter ones, and less noise.
 //! 3. **Calibrate** (two classes; a twentieth of μ²; `calibration.rs`): slope and offset of the
 //!    score, shrunk by their own noise towards no change. A model for numbers is shrunk towards the
-//!    mean by what noise alone makes of its answers, to nothing where that is all (`noise.rs`).
+//!    mean by what noise alone makes of its answers, as far as that can be known (`noise.rs`).
 //!
 //! # Numbers of the plan
 //! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise
@@ -35,7 +37,9 @@
 //!   follows directions of λ > 1/S, so **S = (8/5)τ/ν**: the mean of the last three quarters of the
 //!   iterates, which is the model, has travelled five eighths of the way. The noise of the mean
 //!   model depends on the steps through S alone: splitting it into more rounds costs nothing, and
-//!   **momentum** makes up for steps that are fewer. Two gradients that point against each other
+//!   **momentum** makes up for steps that are fewer, as far as what a step does is over in a third
+//!   of all: 240 go as far as T = 3,840, and beyond that rounds grow with √T, to the 400 of a run without
+//!   noise. Two gradients that point against each other
 //!   beyond their noise say that a step was too long: it is shortened, for both are public.
 //! - At λ = h, the curvature of a standardised column, it is a **ridge ρ = ν²/(hτ²)**. The noise
 //!   then has ρ/(h + ρ) of the scores' variance (`plan` predicts more: columns go together). Σ
@@ -74,6 +78,7 @@ mod compared;
 mod fit;
 mod histograms;
 pub mod inference;
+mod lengths;
 mod noise;
 mod parts;
 mod protocol;
@@ -144,14 +149,15 @@ pub struct ScoutingRequest {
 }
 
 /// What every run of an experiment has in common: its timetable.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScoutingTimetable {
     /// Training steps K.
     steps: u32,
     /// Whether there is a third stage.
     calibrates: bool,
-    /// Second looks at columns.
+    /// Second looks at columns, and looks at the lengths of gradients.
     looks: u32,
+    lengths: u32,
     /// Numbers in a message.
     pub width: usize,
     /// Exchanges a sum takes.
@@ -180,7 +186,7 @@ impl ScoutingTimetable {
 
     /// Share of μ² of the training steps.
     fn training(&self) -> f64 {
-        1.0 - self.scouting() - self.calibration() - self.inference_share()
+        1.0 - self.scouting() - self.calibration() - self.lengths_share() - self.inference_share()
     }
 
     /// Share of μ² of the last stage.
@@ -231,7 +237,7 @@ struct State<'a> {
     /// The mean of the iterates.
     mean: &'a mut [f64],
     /// Iterates in it; slope and offsets; their means; how many are in those; what steps were
-    /// shortened to.
+    /// shortened to; lengths of gradients.
     tally: &'a mut [f64],
     /// How far the last step went, and the sum it followed.
     velocity: &'a mut [f64],
@@ -312,8 +318,10 @@ impl Scouted {
             request.layout.standard_len() + coefficients + first.tally() + first.inference_len();
         let exchanges = if complete { 1 } else { 2 * heights.into_iter().max().unwrap_or(1) };
         let cells = |r: &Recipe| r.cells().max(r.look_cells);
+        let steps = request.steps.unwrap_or_else(|| first.default_steps(exchanges));
         let shape = ScoutingTimetable {
-            steps: request.steps.unwrap_or_else(|| first.default_steps(exchanges)),
+            steps,
+            lengths: first.looks_at_lengths(steps),
             calibrates: first.calibrates,
             looks: first.looks,
             width: recipes.iter().map(cells).max().unwrap_or(0).max(state),
@@ -464,13 +472,12 @@ impl Scouted {
     }
 
     fn split_by_stage(&self) -> String {
-        let (scouting, calibration) =
-            (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
-        // Rounded once, so that the three parts add up as printed.
-        let (scouting, calibration) = (scouting.round(), calibration.round());
+        // Rounded once, so that the parts add up as printed.
+        let percent = |share: f64| (100.0 * share).round();
+        let scouting = percent(self.shape.scouting());
         if self.infers() {
-            let compared = (100.0 * self.shape.comparing()).round();
-            let inference = (100.0 * self.shape.inference_share()).round();
+            let compared = percent(self.shape.comparing());
+            let inference = percent(self.shape.inference_share());
             let compares = match self.shape.compares {
                 true => format!(", {compared:.0} % compares predictions with outcomes"),
                 false => String::new(),
@@ -488,10 +495,16 @@ impl Scouted {
                 inference - compared
             );
         }
+        let (calibration, lengths) =
+            (percent(self.shape.calibration()), percent(self.shape.lengths_share()));
+        let looks = match self.shape.lengths {
+            0 => String::new(),
+            _ => format!(", {lengths:.0} % asks how long gradients are"),
+        };
         format!(
-            "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {calibration:.0} % calibrates the score; \
+            "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains{looks}, {calibration:.0} % calibrates the score; \
              records' gradients are clipped one by one, and sites weigh by their announced numbers of records",
-            100.0 - scouting - calibration
+            100.0 - scouting - calibration - lengths
         )
     }
 
@@ -507,7 +520,7 @@ impl Scouted {
         let mu = recipe.request.mu?;
         let blind = recipe.request.layout.blind(recipe.floor);
         let (h, ridge) =
-            (recipe.curvature(&blind), recipe.ridge(self.shape.training(), &blind, mu));
+            (recipe.curvature(&blind), recipe.ridge(self.shape.training(), &blind, 1.0, mu));
         Some(ridge / (h * noise::SHARED_CURVATURE.powi(2) + ridge))
     }
 
@@ -519,8 +532,9 @@ impl Scouted {
     /// A score that tells classes apart with AUC Φ(a) has a signal of variance 2a²; noise of
     /// [this share](Self::noise_share) of the scores' variance leaves Φ(√(1 − share)·a), or 1 −
     /// share of R². A clip takes from the signal what it takes from a usual gradient. (On thirteen
-    /// sets at ε = 0.5, 1 and 3, for what each would have without noise, it is off by 0.024 of AUC
-    /// and 0.030 of R² on the mean.)
+    /// sets that it was not made on, at ε = 0.5, 1 and 3, for what each would have without noise, it
+    /// is off by 0.08 of AUC and 0.13 of R² on the mean: how columns go together, and where they lie
+    /// in their ranges, is not public.)
     pub fn expected(&self, positives: f64, less: f64) -> Option<f64> {
         let recipe = &self.recipe;
         if recipe.request.loss.proportional().is_some() {
@@ -543,7 +557,7 @@ impl Scouted {
         let curvature =
             noise::SHARED_CURVATURE * binary.unwrap_or(1.0) * recipe.clip_share(&standard).min(1.0);
         let prior = signal / layout.effective_dim(&standard).max(1.0);
-        let noise = less * recipe.noise(self.shape.training(), &standard, mu);
+        let noise = less * recipe.noise(self.shape.training(), &standard, 1.0, mu);
         let kept = 1.0 - 1.0 / (1.0 + prior * (curvature / noise).powi(2));
         Some(match binary {
             Some(_) => 0.5 * libm::erfc(-kept.sqrt() * quantile / std::f64::consts::SQRT_2),
@@ -579,7 +593,7 @@ impl Scouted {
         let prior = recipe.prior(standard);
         let error = |prior: f64| match recipe.request.mu {
             Some(mu) => {
-                let noise = recipe.noise(self.shape.training(), standard, mu);
+                let noise = recipe.noise(self.shape.training(), standard, 1.0, mu);
                 1.0 / (1.0 / prior + (recipe.curvature(standard) / noise).powi(2))
             }
             None => 0.0,
@@ -607,6 +621,12 @@ impl Scouted {
     pub fn scaled_by(&self, model: &[f64]) -> f64 {
         let at = self.recipe.request.layout.standard_len() + self.recipe.coefficients();
         model.get(at).copied().unwrap_or(1.0)
+    }
+
+    /// What looks at the lengths of gradients found, in a model as agents have it.
+    pub fn lengths_of<'a>(&self, model: &'a [f64]) -> &'a [f64] {
+        let at = self.recipe.request.layout.standard_len() + self.recipe.coefficients() + 1;
+        model.get(at..at + lengths::LOOKS_AT_LENGTHS).unwrap_or(&[])
     }
 
     /// Splits a model as agents have it into the standard and the coefficients under it.

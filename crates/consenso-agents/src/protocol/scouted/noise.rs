@@ -1,7 +1,8 @@
 //! What noise alone does to a trained weight: public, so that it can be printed beside the weight.
 
+use super::rules::SIGNAL;
 use super::training::averaged;
-use super::{MethodPart, Recipe, Scouted, ScoutingTimetable, State};
+use super::{MethodPart, Recipe, Scouted};
 use crate::data::RawColumn;
 use crate::problem::Loss;
 
@@ -10,124 +11,90 @@ pub(super) const SHARED_CURVATURE: f64 = 0.5;
 
 impl Scouted {
     /// The standard deviation that the noise of training gives each coefficient, before the last
-    /// stage scales them; `None` without noise.
+    /// stage scales them, if looks found gradients of these `lengths`; `None` without noise.
     ///
-    /// Steps are linear in the noised gradients where the loss is a parabola, and every step is the
-    /// same. So training is played once with a gradient that is off by one in its first round; an
-    /// error of a later round has the same course, later. What the mean model moves by, times the
-    /// noise of the round, is that round's part, and parts are independent.
-    pub fn noise_deviation(&self, standard: &[f64]) -> Option<Vec<f64>> {
-        self.noise_under(standard, SHARED_CURVATURE)
+    /// Where the loss is a parabola a step is linear in the noised gradient, and so is the model. How
+    /// far it moves with each is found backwards, from the models that are averaged; noise of
+    /// different rounds is independent.
+    pub fn noise_deviation(&self, standard: &[f64], lengths: &[f64]) -> Option<Vec<f64>> {
+        Some(self.response(standard, lengths, SHARED_CURVATURE)?.noise)
     }
 
-    /// The noise where so much of a column's curvature is its own.
-    fn noise_under(&self, standard: &[f64], own: f64) -> Option<Vec<f64>> {
-        let recipe = &self.recipe;
+    /// The response where so much of a column's curvature is its own.
+    fn response(&self, standard: &[f64], lengths: &[f64], own: f64) -> Option<Response> {
+        let (recipe, shape) = (&self.recipe, &self.shape);
         let mu = recipe.request.mu.filter(|_| !self.infers())?;
-        let length = recipe.coefficients();
-        let courses = recipe.courses(&self.shape, standard, own);
-        let steps = self.shape.steps;
-        let first = (0..steps).find(|&n| averaged(n, steps)).unwrap_or(steps);
-        let count = f64::from(steps - first);
-        // What an error moves all models of the first so many rounds by, together.
-        let up_to = |rounds: u32, l: usize| courses[rounds as usize * length + l];
-        let mut variances = vec![0.0; length];
-        for round in 0..steps {
-            let share = self.shape.training_of(round);
-            let noise = recipe.request.change_factor * recipe.r / (mu * share.sqrt());
-            for (l, variance) in variances.iter_mut().enumerate() {
-                let all = up_to(steps - round, l);
-                let before = up_to(first.saturating_sub(round), l);
-                *variance += ((all - before) / count * noise).powi(2);
+        let curvatures = recipe.curvatures(standard, own);
+        let width = recipe.request.layout.features() + 1;
+        let count = (0..shape.steps).filter(|&n| averaged(n, shape.steps)).count() as f64;
+        // What the model moves by with an iterate, and with how far the step to it went.
+        let (mut place, mut speed) = (vec![0.0; curvatures.len()], vec![0.0; curvatures.len()]);
+        let mut variances = vec![0.0; curvatures.len()];
+        let mut kept = vec![0.0; curvatures.len()];
+        for round in (0..shape.steps).rev() {
+            let usual = shape.looked_before(round).and_then(|look| lengths.get(look as usize));
+            let usual = usual.copied().filter(|l| *l > 0.0).unwrap_or(1.0);
+            let step = recipe.step_of(shape, standard, usual, 1.0);
+            let noise =
+                recipe.request.change_factor * recipe.r / (mu * shape.training_of(round).sqrt());
+            let part = if averaged(round, shape.steps) { 1.0 / count } else { 0.0 };
+            for (l, curvature) in curvatures.iter().enumerate() {
+                let (eta, ridge) =
+                    if l % width == width - 1 { (step.fast, 0.0) } else { (step.slow, step.ridge) };
+                let after = (place[l] + part + speed[l]) / (1.0 + eta * ridge);
+                variances[l] += (eta * step.clip * noise * after).powi(2);
+                kept[l] += if l % width == width - 1 { 0.0 } else { eta * curvature * after };
+                place[l] = after * (1.0 - eta * curvature) - speed[l];
+                speed[l] = after * step.momentum;
             }
         }
-        Some(variances.into_iter().map(f64::sqrt).collect())
+        let noise = variances.into_iter().map(f64::sqrt).collect();
+        Some(Response { noise, kept: kept.into_iter().fold(0.0, f64::max) })
     }
 
     /// Shrinks the weights of a model for numbers by what noise alone makes of its answers, as
-    /// calibration does for classes: to nothing where they are no longer than their noise, for the
-    /// model would be worse than the mean. Weights and noise are both public.
+    /// calibration does for classes. Weights and noise are both public.
     ///
-    /// Scores without noise would be s; those found are κs + e: the ridge leaves κ = h/(h + ρ) of
-    /// them, and n² = E e² is known, as is their variance v² = κ²s² + n². Of all multiples of them
-    /// the one nearest to s has the factor κs²/(κ²s² + n²) = (1 − n²/v²)/κ (James and Stein's),
-    /// and one at most: what the ridge has taken is not given back. Noise is taken to be the least
-    /// that it can be, that of columns that do not go together.
-    pub(super) fn shrink_by_noise(&self, standard: &[f64], x: &mut [f64]) {
+    /// Scores without noise would be s; those found are κs + e: ridge and time leave κ of them, and
+    /// n² = E e² is known, as is their variance v². Of all multiples of them the one nearest to s has
+    /// the factor κs²/(κ²s² + n²), and one at most: what the ridge has taken is not given back. What
+    /// is found of s² is (v² − n²)/κ², off by √(2/d)·n²/κ² for chance alone, d the columns. Where that
+    /// is more than s² is likely to be ([`SIGNAL`], give or take as much) nothing is known of it, and
+    /// the ridge has done what can be done: so both are weighed by what they are off by. (A factor
+    /// of what is found alone took weights away or left them by chance: at small budgets κ is small.)
+    /// Noise is taken to be the least that it can be, that of columns that do not go together.
+    pub(super) fn shrink_by_noise(&self, standard: &[f64], tally: &[f64], x: &mut [f64]) {
         let recipe = &self.recipe;
         let numbers = matches!(recipe.request.loss, Loss::Ridge { .. } | Loss::Huber { .. });
         if !numbers || !recipe.request.has(MethodPart::Shrinkage) {
             return;
         }
-        let (Some(mu), Some(noise)) = (recipe.request.mu, self.noise_deviation(standard)) else {
+        let Some(Response { noise, kept }) = self.response(standard, recipe.lengths(tally), 1.0)
+        else {
             return;
         };
         let weights = x.len() - 1;
-        let square = |v: &[f64]| v[..weights].iter().map(|v| v * v).sum::<f64>();
-        if square(x) <= square(&noise) {
-            return x[..weights].fill(0.0);
-        }
-        let Some(least) = self.noise_under(standard, 1.0) else { return };
-        let h = recipe.curvature(standard);
-        let kept = h / (h + recipe.ridge(self.shape.training(), standard, mu));
-        let all = recipe.score_variance(standard, x, false);
-        let signal = 1.0 - recipe.score_variance(standard, &least, true) / all;
-        let factor = (signal / kept).clamp(0.0, 1.0);
-        x[..weights].iter_mut().for_each(|x| *x *= factor);
+        let n2 = recipe.score_variance(standard, &noise, true);
+        let kept2 = (kept * kept).max(1e-100);
+        let found = (recipe.score_variance(standard, x, false) - n2) / kept2;
+        let columns = recipe.request.layout.effective_dim(standard).max(1.0);
+        let unsure = (2.0 / columns).sqrt() * n2 / kept2;
+        let known = 1.0 / (1.0 + (unsure / SIGNAL).powi(2));
+        let s2 = (known * found + (1.0 - known) * SIGNAL).max(0.0);
+        let factor = kept * s2 / (kept2 * s2 + n2);
+        x[..weights].iter_mut().for_each(|x| *x *= factor.min(1.0));
     }
 }
 
-impl Recipe {
-    /// What an error of one in every coordinate of the first gradient moves the model by, added up
-    /// over the first 0, 1, … rounds: a row of coefficients for each.
-    fn courses(&self, shape: &ScoutingTimetable, standard: &[f64], own: f64) -> Vec<f64> {
-        let length = self.coefficients();
-        let curvatures = self.curvatures(standard, own);
-        let mut start = vec![0.0; length];
-        self.start(standard, &mut start);
-        let unit = self.longest(standard);
-        // So small that nobody takes it for a step that went too far.
-        const OFF: f64 = 1e-6;
-        let mut memory = vec![0.0; 5 * length + self.tally()];
-        let (x, rest) = memory.split_at_mut(length);
-        let (mean, rest) = rest.split_at_mut(length);
-        let (gradient, rest) = rest.split_at_mut(length);
-        let (velocity, rest) = rest.split_at_mut(length);
-        let (before, tally) = rest.split_at_mut(length);
-        x.copy_from_slice(&start);
-        let mut state = State {
-            partial: &mut [],
-            total: &mut [],
-            standard: &mut [],
-            x,
-            mean,
-            tally,
-            velocity,
-            before,
-            widths: &mut [],
-            gradient: &mut [],
-            curvature: &mut [],
-            moment: &mut [],
-            between: &mut [],
-            varies: &mut [],
-            compared: &mut [],
-        };
-        let mut courses = vec![0.0; length];
-        for number in 0..shape.steps {
-            let off = if number == 0 { OFF } else { 0.0 };
-            let pulls = state.x.iter().zip(&start).zip(&curvatures);
-            for (gradient, ((x, start), curvature)) in gradient.iter_mut().zip(pulls) {
-                *gradient = curvature * (x - start) / unit + off;
-            }
-            self.descend(shape, number, standard, gradient, &mut state);
-            let last = courses.len() - length;
-            for l in 0..length {
-                courses.push(courses[last + l] + (state.x[l] - start[l]) / OFF);
-            }
-        }
-        courses
-    }
+/// What training makes of noise and of a signal.
+struct Response {
+    /// The deviation of each coefficient.
+    noise: Vec<f64>,
+    /// The part of a coefficient that is found, of a column that has its whole curvature.
+    kept: f64,
+}
 
+impl Recipe {
     /// The variance of the scores of these weights over records as the standard sees them, columns
     /// being independent of each other; or, of `apart` weights, the sum of what each gives alone.
     fn score_variance(&self, standard: &[f64], x: &[f64], apart: bool) -> f64 {

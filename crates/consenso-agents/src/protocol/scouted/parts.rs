@@ -23,6 +23,8 @@ pub enum MethodPart {
     Classes,
     /// Clips beyond a usual gradient's length, which let a rare class speak.
     LongClips,
+    /// Clips that follow the lengths of gradients while a model is trained.
+    Lengths,
     /// Momentum, and with it travelling farther than so many steps go.
     Momentum,
     /// Slope and offset of the score.

@@ -144,7 +144,7 @@ impl Protocol for Scouted {
                 return;
             }
             if view.round() >= self.rounds() {
-                self.shrink_by_noise(state.standard, &mut model[length..end]);
+                self.shrink_by_noise(state.standard, state.tally, &mut model[length..end]);
             }
             self.recipe.repeat_slopes(&mut model[length..end]);
             let width = self.recipe.request.layout.features() + 1;
@@ -154,9 +154,9 @@ impl Protocol for Scouted {
             };
             // What the last stage made of the weights, for whoever asks what noise is in them.
             let (kept, last) = (size(state.mean), size(&model[length..end]));
-            if let Some(factor) = model.get_mut(end) {
-                *factor = if kept > 0.0 { last / kept } else { 1.0 };
-            }
+            model[end] = if kept > 0.0 { last / kept } else { 1.0 };
+            let lengths = self.recipe.lengths(state.tally);
+            model[end + 1..=end + lengths.len()].copy_from_slice(lengths);
         }
     }
 }
@@ -188,9 +188,15 @@ impl Scouted {
         }
         let records = local.mean_loss().expect("only records have columns");
         let rows: Arc<Standardised> = records.under(standard).expect("scouted records are raw");
-        let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
+        let loss = self.recipe.loss(standard);
         match stage {
-            Stage::Train(_) => rows.clipped_sum(loss, x, clip, step, work),
+            Stage::Train(_) => {
+                let clip = self.recipe.usual_now(tally) * self.recipe.clip(standard);
+                rows.clipped_sum(loss, x, clip, step, work);
+            }
+            Stage::Length(_) => {
+                step[0] = rows.length_sum(loss, x, self.recipe.length_reach(standard));
+            }
             _ => {
                 let at = match stage {
                     Stage::Calibrate(0) => self.recipe.trained(mean),

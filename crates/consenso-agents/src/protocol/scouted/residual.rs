@@ -11,9 +11,16 @@
 //! it is solved for σ. E[w²q]/E[wq] is that of rows with independent normal columns, whose q is χ²
 //! but for the intercept; it is between 0.88 and 1. Without noise no
 //! record is weighted, and the intercept's entries alone say it. Nothing more is released for it.
+//!
+//! The same ratio of amounts (`gamma`) and of counts whose dispersion is open says how they vary
+//! around their means, and with it how far estimates are off because labels are bounded
+//! (`BoundedAmounts` and `BoundedCounts` in `problem/losses`): they are moved back by that, and
+//! their variances grow by what noise makes of the ratio.
 
+use super::inference::CURVATURE;
 use super::{Recipe, State};
 use crate::problem::Loss;
+use crate::problem::losses::{BoundedAmounts, BoundedCounts};
 
 /// Deviations that are told apart, in units of the label's.
 const RANGE: (f64, f64) = (1e-3, 3.0);
@@ -21,16 +28,41 @@ const RANGE: (f64, f64) = (1e-3, 3.0);
 /// Where noise is more of a trace than this, nothing is said.
 const MOST_NOISE: f64 = 0.5;
 
+/// tr J/tr H over records of rows alike: E[ψ²] over the information of a score.
+struct Ratio {
+    value: f64,
+    /// The larger part that noise has in a trace.
+    noise: f64,
+    /// The variance of the logarithm of `value`.
+    variance: f64,
+}
+
+/// What bounding labels does to estimates.
+pub(super) struct Shifted {
+    /// What the intercept is off by, and the variance of that.
+    pub(super) by: (f64, f64),
+    /// What slopes are multiplied by, and the variance of that.
+    pub(super) factor: (f64, f64),
+    /// How far the intercept is hidden by noise, as coefficients are.
+    pub(super) missed: f64,
+}
+
 impl Recipe {
     /// Whether a model has a number for it: residuals of one record each, and no other law.
     pub(super) fn residual_len(&self) -> usize {
         let one = self.request.person <= 1;
-        let loss = matches!(self.request.loss, Loss::Ridge { .. } | Loss::Huber { .. });
+        let loss = matches!(
+            self.request.loss,
+            Loss::Ridge { .. } | Loss::Huber { .. } | Loss::Gamma(_) | Loss::Poisson(_)
+        );
         usize::from(self.request.inference && one && loss)
     }
 
-    /// The deviation of residuals in units of the label's; zero where noise hides it.
-    pub(super) fn residual_deviation(&self, state: &State<'_>) -> f64 {
+    /// How far both matrices' traces say that residuals lie from predictions.
+    ///
+    /// A record adds at most G² to one trace and H to the other, so that the mean of such numbers
+    /// varies by no more than c times their bound times their mean.
+    fn ratio(&self, state: &State<'_>) -> Ratio {
         let standard = &*state.standard;
         let noise = self.matrix_noise(standard);
         let (size, noised) = (self.kept_len(), self.request.mu.is_some());
@@ -38,21 +70,90 @@ impl Recipe {
         let first = if noised { 0 } else { size - 1 };
         let trace = |upper: &[f64]| (first..size).map(|a| upper[entry(a)]).sum::<f64>();
         let (moment, curvature) = (trace(state.moment), trace(state.curvature));
-        let of_noise = (size as f64).sqrt();
-        if noise[1] * of_noise > MOST_NOISE * moment || noise[0] * of_noise > MOST_NOISE * curvature
-        {
+        let columns = self.request.layout.effective_dim(standard);
+        let value = moment / curvature / if noised { weighted_share(columns) } else { 1.0 };
+        let root = (size as f64).sqrt();
+        let parts = [noise[1] * root / moment.max(0.0), noise[0] * root / curvature.max(0.0)];
+        let (gradient, most) = self.bounds(standard);
+        let sampling = if noised {
+            self.spread * (gradient * gradient / moment + most / curvature)
+        } else {
+            0.0
+        };
+        Ratio {
+            value,
+            noise: if noised { parts[0].max(parts[1]) } else { 0.0 },
+            variance: parts[0] * parts[0] + parts[1] * parts[1] + sampling,
+        }
+    }
+
+    /// The deviation of residuals in units of the label's, of amounts in units of their mean; of
+    /// counts how many times as much their scores vary as Poisson's law lets them. Zero where noise
+    /// hides it, and of counts without noise.
+    pub(super) fn residual_deviation(&self, state: &State<'_>) -> f64 {
+        let ratio = self.ratio(state);
+        if ratio.noise.is_nan() || ratio.noise > MOST_NOISE {
             return 0.0;
         }
-        let most = match self.loss(standard) {
+        let noised = self.request.mu.is_some();
+        let most = match self.loss(state.standard) {
             // The score of ridge is bounded at one under noise, and not at all without.
             Loss::Ridge { clip } if noised => clip.min(1.0),
             Loss::Ridge { clip } => clip,
             Loss::Huber { delta } => delta,
+            Loss::Gamma(_) if noised => {
+                return BoundedAmounts::of(ratio.value, self.start_score(state.standard).0)
+                    .dispersion;
+            }
+            Loss::Gamma(_) => f64::INFINITY,
+            Loss::Poisson(_) if noised => {
+                let mean = self.label_moments(state.standard).map_or(1.0, |moments| moments.0);
+                return ratio.value / BoundedCounts::usual_ratio(mean);
+            }
             _ => return 0.0,
         };
-        let columns = self.request.layout.effective_dim(standard);
-        let ratio = moment / curvature / if noised { weighted_share(columns) } else { 1.0 };
-        deviation_of(ratio, most)
+        deviation_of(ratio.value, most)
+    }
+
+    /// What bounded labels do to the estimates of a loss that leans on a dispersion; nothing for
+    /// other losses, and without noise.
+    pub(super) fn shifted(&self, state: &State<'_>) -> Shifted {
+        let nothing = Shifted { by: (0.0, 0.0), factor: (1.0, 0.0), missed: 0.0 };
+        let standard = &*state.standard;
+        let found = |ratio: f64| match self.loss(standard) {
+            Loss::Gamma(_) => (BoundedAmounts::of(ratio, self.start_score(standard).0).shift, 1.0),
+            Loss::NegativeBinomial(loss) => {
+                let mean = self.label_moments(standard).map_or(1.0, |moments| moments.0);
+                let found = BoundedCounts::of(loss, mean, ratio, CURVATURE);
+                (found.shift, found.factor)
+            }
+            _ => (0.0, 1.0),
+        };
+        let leans = match self.request.loss {
+            Loss::NegativeBinomial(loss) => loss.dispersion.is_none(),
+            loss => matches!(loss, Loss::Gamma(_)),
+        };
+        if !leans || self.request.mu.is_none() {
+            return nothing;
+        }
+        if self.request.person > 1 {
+            return Shifted { missed: f64::MAX, ..nothing };
+        }
+        let ratio = self.ratio(state);
+        if ratio.noise.is_nan() || ratio.noise > MOST_NOISE {
+            let missed = if ratio.noise.is_nan() { MOST_NOISE } else { ratio.noise.min(1e6) };
+            return Shifted { missed, ..nothing };
+        }
+        // Half a deviation of the ratio to either side says how far its error leads.
+        let half = 0.5 * ratio.variance.sqrt().max(1e-6);
+        let (up, down) =
+            (found(ratio.value * libm::exp(half)), found(ratio.value * libm::exp(-half)));
+        let (by, factor) = found(ratio.value);
+        Shifted {
+            by: (by, (up.0 - down.0).powi(2)),
+            factor: (factor, (up.1 - down.1).powi(2)),
+            missed: ratio.noise,
+        }
     }
 }
 
@@ -84,7 +185,7 @@ fn weighted_share(columns: f64) -> f64 {
     for k in -40..=40 {
         let t = f64::from(k) / 10.0;
         let q = 1.0 + columns * (1.0 - v + t * v.sqrt()).max(0.0).powi(3);
-        let w = (mean / q).sqrt().min(super::inference::CURVATURE * mean / q).min(1.0);
+        let w = (mean / q).sqrt().min(CURVATURE * mean / q).min(1.0);
         let density = libm::exp(-0.5 * t * t);
         squares += density * w * w * q;
         singles += density * w * q;

@@ -2,6 +2,7 @@
 
 use super::calibration::{CALIBRATION, CALIBRATION_AIM, CALIBRATION_STEPS, calibration_clip};
 use super::histograms::{LOOKS, Weights, bins, out_of_reach};
+use super::training::{LEAST_LEFT, LONGEST_STEP};
 use super::{MethodPart, Recipe, ScoutingRequest};
 use crate::config_error::ConfigError;
 use crate::data::scouted::LIMIT;
@@ -107,15 +108,21 @@ impl Recipe {
         let (calibration, sums) =
             if self.calibrates { (CALIBRATION, CALIBRATION_STEPS) } else { (0.0, 0) };
         let blind = self.request.layout.blind(self.floor);
-        let others = 1 + self.looks + sums;
+        let others = 1 + self.looks + sums + self.looks_at_lengths(EXCHANGES);
         let most = (EXCHANGES / exchanges).saturating_sub(others).max(FEWEST_STEPS.1);
-        let wanted = libm::ceil(5.0 * self.time(1.0 - SCOUTING - calibration, &blind, mu));
-        (wanted.min(1e6) as u32).clamp(FEWEST_STEPS.0.min(most), most)
+        let time = self.time(1.0 - SCOUTING - calibration, &blind, mu);
+        // As many as go that far with the most momentum that there is.
+        let least = libm::ceil((time / LONGEST_STEP * LEAST_LEFT).sqrt());
+        let least = least.min(f64::from(EXACT_STEPS)) as u32;
+        let wanted = libm::ceil(time / LONGEST_STEP).min(1e6) as u32;
+        wanted.clamp(FEWEST_STEPS.0.min(most), most).max(least)
     }
 
-    /// ν: the noise that all training gradients together leave in one, with this share of μ².
-    pub(super) fn noise(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
-        self.request.change_factor * self.longest(standard) * self.r / (mu * training.sqrt())
+    /// ν: the noise that all training gradients together leave in one, with this share of μ², if
+    /// gradients are `usual` times as long as at the start.
+    pub(super) fn noise(&self, training: f64, standard: &[f64], usual: f64, mu: f64) -> f64 {
+        let longest = usual * self.longest(standard);
+        self.request.change_factor * longest * self.r / (mu * training.sqrt())
     }
 
     /// What a unit of the released sums stands for: a record counts at most as the heaviest class.
@@ -137,8 +144,13 @@ impl Recipe {
 
     /// T = (8/5)hτ/ν.
     pub(super) fn time(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
+        self.time_at(training, standard, 1.0, mu)
+    }
+
+    /// T of gradients that are `usual` times as long as at the start.
+    pub(super) fn time_at(&self, training: f64, standard: &[f64], usual: f64, mu: f64) -> f64 {
         let travelled = 1.0 - AVERAGED / 2.0;
-        let noise = self.noise(training, standard, mu) * travelled;
+        let noise = self.noise(training, standard, usual, mu) * travelled;
         (self.curvature(standard) * self.prior(standard).sqrt() / noise).max(SHORTEST_TIME.0)
     }
 

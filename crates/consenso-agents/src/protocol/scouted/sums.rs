@@ -20,6 +20,8 @@ pub(super) enum Stage {
     Look(u32),
     /// A training step, from 0.
     Train(u32),
+    /// A look at the lengths of gradients, from 0.
+    Length(u32),
     /// A step of calibration, from 0.
     Calibrate(u32),
     /// A sum that standard errors are made of, from 0.
@@ -38,7 +40,7 @@ impl Scouted {
     /// Sums that are made.
     pub(super) fn sums(&self) -> u32 {
         let calibration = if self.shape.calibrates { CALIBRATION_STEPS } else { 0 };
-        1 + self.shape.looks + self.shape.steps + calibration + self.shape.inference_sums()
+        1 + self.shape.looks + self.trained_sums() + calibration + self.shape.inference_sums()
     }
 
     /// Exchanges in all.
@@ -52,11 +54,16 @@ impl Scouted {
         let stage = match sum {
             0 => Stage::Scout,
             _ if sum <= looks => Stage::Look(sum - 1),
-            _ if sum <= looks + self.shape.steps => Stage::Train(sum - 1 - looks),
-            _ if self.infers() => Stage::Infer(sum - 1 - looks - self.shape.steps),
-            _ => Stage::Calibrate(sum - 1 - looks - self.shape.steps),
+            _ if sum <= looks + self.trained_sums() => self.shape.in_training(sum - 1 - looks),
+            _ if self.infers() => Stage::Infer(sum - 1 - looks - self.trained_sums()),
+            _ => Stage::Calibrate(sum - 1 - looks - self.trained_sums()),
         };
         (stage, (round - 1) % self.shape.exchanges)
+    }
+
+    /// Training steps and the looks between them.
+    fn trained_sums(&self) -> u32 {
+        self.shape.steps + self.shape.lengths
     }
 
     /// Share of μ² of a sum.
@@ -66,6 +73,7 @@ impl Scouted {
             Stage::Scout => scouting * if looks { 1.0 - LOOKING } else { 1.0 },
             Stage::Look(_) => scouting * LOOKING / f64::from(LOOKS),
             Stage::Train(number) => self.shape.training_of(number),
+            Stage::Length(_) => self.shape.lengths_share() / f64::from(self.shape.lengths),
             Stage::Infer(number) => self.shape.inference_of(number),
             Stage::Calibrate(_) => CALIBRATION / f64::from(CALIBRATION_STEPS),
         }
@@ -77,6 +85,7 @@ impl Scouted {
             Stage::Scout => self.recipe.cells(),
             Stage::Look(_) => self.recipe.look_cells,
             Stage::Train(_) => self.recipe.coefficients(),
+            Stage::Length(_) => 1,
             Stage::Calibrate(_) => 1 + self.recipe.request.loss.outputs(),
             Stage::Infer(number) => match self.shape.inference_part(number) {
                 Part::Score => self.recipe.coefficients(),
@@ -109,6 +118,8 @@ impl Scouted {
             Stage::Infer(_) => factor + self.rounding(),
             Stage::Scout => (factor.sqrt() * self.shape.counted.length()).next_up(),
             Stage::Look(_) => factor.sqrt().next_up() + clipped::rounding(self.shape.records),
+            // From a number within nought and one to another (`lengths.rs`).
+            Stage::Length(_) => 1.0 + self.rounding(),
             Stage::Train(_) | Stage::Calibrate(_) => factor + self.rounding(),
         }
     }
@@ -219,6 +230,10 @@ impl Scouted {
                 } else {
                     recipe.descend(&self.shape, number, &standard, &total, state);
                 }
+            }
+            Stage::Length(number) => {
+                let standard = state.standard.to_vec();
+                self.recipe.measure(number, &standard, total[0], state);
             }
             Stage::Calibrate(number) => self.recipe.recalibrate(number, &total, state),
             Stage::Infer(number) => {

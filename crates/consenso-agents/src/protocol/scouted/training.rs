@@ -11,9 +11,31 @@ use crate::problem::loss::balanced_weights;
 const SHORTEST_CLIP: f64 = 0.4;
 const LONGEST_CLIP: f64 = 64.0;
 /// No step is longer than this over h: columns that go together have more curvature than one.
-const LONGEST_STEP: f64 = 0.2;
-/// The most that a step keeps of the one before.
+pub(super) const LONGEST_STEP: f64 = 0.2;
+/// The most that a step keeps of the one before, in few rounds, and the least that it leaves of it
+/// in many, times their number: what a step does is over in a third of all rounds.
 const MOST_MOMENTUM: f64 = 0.95;
+pub(super) const LEAST_LEFT: f64 = 3.0;
+
+/// Lengths of slopes.
+pub(super) struct StartSlopes {
+    /// Their root mean square, and the longest of them over it: the slopes of the rarest class.
+    usual: f64,
+    longest: f64,
+    /// The part of all their squares that one class has at most.
+    pub(super) of_one_class: f64,
+}
+
+/// How a step is made.
+pub(super) struct Step {
+    /// What a unit of the released sums stands for.
+    pub(super) clip: f64,
+    pub(super) ridge: f64,
+    pub(super) momentum: f64,
+    /// How long it is, and how long it is for intercepts.
+    pub(super) slow: f64,
+    pub(super) fast: f64,
+}
 
 impl Recipe {
     /// The model before the first step: the class shares alone.
@@ -71,34 +93,49 @@ impl Recipe {
         if self.request.mu.is_none() {
             return f64::INFINITY;
         }
-        let usual = self.start_slopes(standard).0;
-        let dim = self.request.layout.effective_dim(standard);
-        self.clip_share(standard) * usual * (dim + 1.0).sqrt() * self.person_length()
+        self.clip_share(standard) * self.usual_gradient(standard)
     }
 
-    /// The root mean square of records' slopes at the start, before they are weighted, and the
-    /// longest of them over it: the slopes of the rarest class.
-    fn start_slopes(&self, standard: &[f64]) -> (f64, f64) {
+    /// How long a usual gradient is at the start.
+    pub(super) fn usual_gradient(&self, standard: &[f64]) -> f64 {
+        let usual = self.start_slopes(standard).usual;
+        let dim = self.request.layout.effective_dim(standard);
+        usual * (dim + 1.0).sqrt() * self.person_length()
+    }
+
+    /// Records' slopes at the start, before they are weighted.
+    pub(super) fn start_slopes(&self, standard: &[f64]) -> StartSlopes {
         let part = self.request.layout.label_part(standard);
+        // Of classes with these shares and squared slopes.
+        let of = |classes: &[(f64, f64)]| {
+            let square: f64 = classes.iter().map(|(share, square)| share * square).sum();
+            let square = square.max(f64::MIN_POSITIVE);
+            let largest =
+                |of: &dyn Fn(&(f64, f64)) -> f64| classes.iter().map(of).fold(0.0, f64::max);
+            StartSlopes {
+                usual: square.sqrt(),
+                longest: (largest(&|c| c.1) / square).sqrt(),
+                of_one_class: largest(&|c| c.0 * c.1) / square,
+            }
+        };
         match self.request.loss {
             Loss::Softmax { .. } => {
                 let squares: f64 = part.iter().map(|p| p * p).sum();
-                let usual = (1.0 - squares).max(f64::MIN_POSITIVE).sqrt();
-                let rarest = part.iter().copied().fold(1.0, f64::min);
-                (usual, (1.0 - 2.0 * rarest + squares).max(0.0).sqrt() / usual)
+                let one = |p: &f64| (*p, (1.0 - 2.0 * p + squares).max(0.0));
+                of(&part.iter().map(one).collect::<Vec<_>>())
             }
             loss if loss.is_family() => {
                 let (mean, deviation) = self.label_moments(standard).unwrap_or((part[1], 1.0));
-                (self.loss(standard).usual_slope(mean, deviation), 1.0)
+                let usual = self.loss(standard).usual_slope(mean, deviation);
+                StartSlopes { usual, longest: 1.0, of_one_class: 0.0 }
             }
             loss if loss.is_binary() => {
                 let loss = self.loss(standard);
                 let (no, yes) = (loss.weight(-1.0) * part[0], loss.weight(1.0) * part[1]);
                 let s = yes / (no + yes);
-                let usual = (part[1] * (1.0 - s) * (1.0 - s) + part[0] * s * s).sqrt();
-                (usual, s.max(1.0 - s) / usual)
+                of(&[(part[0], s * s), (part[1], (1.0 - s) * (1.0 - s))])
             }
-            _ => (1.0, 1.0),
+            _ => StartSlopes { usual: 1.0, longest: 1.0, of_one_class: 0.0 },
         }
     }
 
@@ -117,7 +154,7 @@ impl Recipe {
             loss if loss.keeps_labels() => LONGEST_CLIP,
             // No residual counts for more than δ deviations.
             Loss::Huber { delta } => (1.5 * delta).clamp(1.0, LONGEST_CLIP),
-            _ => self.start_slopes(standard).1.max(0.12 / root).min(LONGEST_CLIP),
+            _ => self.start_slopes(standard).longest.max(0.12 / root).min(LONGEST_CLIP),
         };
         (0.35 / root).clamp(SHORTEST_CLIP, most.max(SHORTEST_CLIP))
     }
@@ -143,8 +180,8 @@ impl Recipe {
     }
 
     /// ρ = ν²/(hτ²), and what the records themselves are too few for.
-    pub(super) fn ridge(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
-        let noise = self.noise(training, standard, mu);
+    pub(super) fn ridge(&self, training: f64, standard: &[f64], usual: f64, mu: f64) -> f64 {
+        let noise = self.noise(training, standard, usual, mu);
         noise * noise / (self.prior(standard) * self.curvature(standard)) + self.spread
     }
 
@@ -163,7 +200,7 @@ impl Recipe {
             let blocks = v.chunks_exact(width).zip(w.chunks_exact(width));
             blocks.map(|(v, w)| kernel::dot(&v[..width - 1], &w[..width - 1])).sum()
         };
-        let noise = self.noise(shape.training(), standard, mu) * f64::from(shape.steps).sqrt();
+        let noise = self.noise(shape.training(), standard, 1.0, mu) * f64::from(shape.steps).sqrt();
         // Sums are in units of the clip.
         let noise = noise / self.longest(standard);
         let count = (self.coefficients() - self.request.loss.outputs()) as f64;
@@ -172,6 +209,36 @@ impl Recipe {
         // As far as no step of so many goes by noise alone.
         let far = 1.0 + (2.0 * libm::log(f64::from(shape.steps))).sqrt();
         along < -far * (variance * count.sqrt() + noise * signal)
+    }
+
+    /// How a step is made where gradients are `usual` times as long as at the start and steps were
+    /// shortened.
+    ///
+    /// Steps that were shortened go as far in all: with more momentum, which allows for as much
+    /// curvature. Without it a budget that shows that steps are too long had a worse model.
+    pub(super) fn step_of(
+        &self,
+        shape: &ScoutingTimetable,
+        standard: &[f64],
+        usual: f64,
+        shortened: f64,
+    ) -> Step {
+        let (steps, training) = (f64::from(shape.steps), shape.training());
+        let mu = self.request.mu.unwrap_or(f64::INFINITY);
+        let time = self.time_at(training, standard, usual, mu);
+        let length = (time / steps).min(LONGEST_STEP);
+        let most = match self.request.has(MethodPart::Momentum) {
+            true => MOST_MOMENTUM.max(1.0 - LEAST_LEFT / steps),
+            false => 0.0,
+        };
+        let shorter = shortened / self.curvature(standard);
+        Step {
+            clip: usual * self.longest(standard),
+            ridge: self.ridge(training, standard, usual, mu),
+            momentum: (1.0 - steps * length * shortened / time).clamp(0.0, most),
+            slow: shorter * length,
+            fast: shorter * (time.max(SHORTEST_TIME.1) / steps).min(LONGEST_STEP),
+        }
     }
 
     /// One training step with the mean of the clipped gradients over G (or of the plain ones
@@ -185,8 +252,7 @@ impl Recipe {
         state: &mut State<'_>,
     ) {
         let layout = &self.request.layout;
-        let (h, width) = (self.curvature(standard), layout.features() + 1);
-        let steps = f64::from(shape.steps);
+        let width = layout.features() + 1;
         let mut start = vec![0.0; state.x.len()];
         self.start(standard, &mut start);
         if self.request.loss.proportional().is_some() {
@@ -214,24 +280,16 @@ impl Recipe {
             }
             return;
         };
-        let training = shape.training();
-        let (clip, ridge) = (self.longest(standard), self.ridge(training, standard, mu));
-        let time = self.time(training, standard, mu);
-        let length = (time / steps).min(LONGEST_STEP);
+        let usual = self.usual_now(state.tally);
+        let at = self.shortened_at();
         if number == 0 {
-            state.tally[self.tally() - 1] = 1.0;
+            state.tally[at] = 1.0;
         } else if self.overshoots(shape, standard, mu, mean, state.before) {
-            state.tally[self.tally() - 1] *= 0.7;
+            state.tally[at] *= 0.7;
             state.velocity.fill(0.0);
         }
-        // Steps that were shortened go as far in all: with more momentum, which allows for as much
-        // curvature. Without it a budget that shows that steps are too long had a worse model.
-        let shortened = state.tally[self.tally() - 1];
-        let most = if self.request.has(MethodPart::Momentum) { MOST_MOMENTUM } else { 0.0 };
-        let momentum = (1.0 - steps * length * shortened / time).clamp(0.0, most);
-        let shorter = shortened / h;
-        let slow = shorter * length;
-        let fast = shorter * (time.max(SHORTEST_TIME.1) / steps).min(LONGEST_STEP);
+        let Step { clip, ridge, momentum, slow, fast } =
+            self.step_of(shape, standard, usual, state.tally[at]);
         for (l, x) in state.x.iter_mut().enumerate().filter(|(l, _)| fixed != Some(*l)) {
             let (eta, ridge) = if l % width == width - 1 { (fast, 0.0) } else { (slow, ridge) };
             let moved = *x + momentum * state.velocity[l] - eta * clip * mean[l];

@@ -8,7 +8,7 @@ use crate::data::Task;
 pub(super) const MOST_MARGIN: f64 = 50.0;
 
 /// Residuals count up to so many deviations in a score.
-const REACH: f64 = 1.5;
+pub(super) const REACH: f64 = 1.5;
 
 /// From this mean on a count's deviation is summed up by its first three moments.
 const LARGE: f64 = 400.0;

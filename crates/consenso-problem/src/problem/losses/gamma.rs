@@ -5,6 +5,7 @@ use super::{Family, Labels, MarginLoss, Options, Score};
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::{Lanes, Link, exp};
+use crate::problem::special::gamma_above;
 use serde::{Deserialize, Serialize};
 
 /// Labels count up to one more than so many times their mean.
@@ -91,7 +92,7 @@ impl MarginLoss for Gamma {
     }
 
     /// The residual 1 − y/μ clipped to ±1.5 coefficients of variation. y/μ has one law whatever the
-    /// columns are, so that what clipping moves is the intercept alone.
+    /// columns are, so that what clipping moves is the intercept alone ([`BoundedAmounts`]).
     fn score(self, margin: f64, label: f64) -> Option<Score> {
         let ratio = label * libm::exp(-margin.clamp(-708.0, 708.0));
         let bound = REACH * self.dispersion;
@@ -111,6 +112,74 @@ impl MarginLoss for Gamma {
     }
 }
 
+/// What bounding residuals does to an intercept, where labels have gamma laws.
+///
+/// A label is its mean times ρ, and ρ has mean one and variance φ whatever the columns are. Scores
+/// clip(1 − ρe^{−δ}, ±b) have mean zero where a margin is off by δ: large amounts count for less
+/// than they are, so δ < 0 wherever any are cut, and slopes are off by nothing. φ is what
+///
+/// ```text
+/// E[clip(1 − ρe^{−δ})²] / E[ρe^{−δ}; not cut],      E clip(1 − ρe^{−δ}) = 0
+/// ```
+///
+/// is said to be: second moment and information of the scores, which grow apart with φ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BoundedAmounts {
+    /// √φ, the coefficient of variation around the mean.
+    pub dispersion: f64,
+    /// δ.
+    pub shift: f64,
+}
+
+impl BoundedAmounts {
+    /// Coefficients of variation that are told apart.
+    const RANGE: (f64, f64) = (0.02, 8.0);
+
+    /// φ and δ of scores up to ±`bound` whose second moment is `ratio` times their information.
+    #[must_use]
+    pub fn of(ratio: f64, bound: f64) -> Self {
+        let at = |dispersion: f64| {
+            let shape = 1.0 / (dispersion * dispersion);
+            // The mean of the scores grows with δ.
+            let shift = bisected((-4.0, 1.0), |shift| moments(shape, shift, bound)[0]);
+            Self { dispersion, shift }
+        };
+        let dispersion = bisected(Self::RANGE, |dispersion| {
+            let [_, square, information] = moments(
+                1.0 / (dispersion * dispersion),
+                at(dispersion).shift,
+                bound,
+            );
+            square / information - ratio
+        });
+        at(dispersion)
+    }
+}
+
+/// Where an increasing function is zero.
+fn bisected((mut low, mut high): (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..50 {
+        let middle = 0.5 * (low + high);
+        if of(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+/// Mean, second moment and information of clip(1 − ρe^{−δ}, ±b).
+fn moments(shape: f64, shift: f64, bound: f64) -> [f64; 3] {
+    let factor = libm::exp(-shift);
+    let ends = ((1.0 - bound).max(0.0) / factor, (1.0 + bound) / factor);
+    // E[ρ^n; ρ < x] is E ρ^n times the law's distribution function for a shape n larger.
+    let below = |x: f64| [0.0, 1.0, 2.0].map(|n| 1.0 - gamma_above(shape + n, shape * x));
+    let (low, high) = (below(ends.0), below(ends.1));
+    let inside = [0, 1, 2].map(|n| high[n] - low[n]);
+    let (first, second) =
+        (factor * inside[1], factor * factor * (1.0 + 1.0 / shape) * inside[2]);
+    let mean = bound * (low[0] - 1.0 + high[0]) + inside[0] - first;
+    let square = bound * bound * (low[0] + 1.0 - high[0]) + inside[0] - 2.0 * first + second;
+    [mean, square, first]
+}
+
 impl Family for Gamma {
     fn of(task: Task, options: &Options) -> Result<Self, ConfigError> {
         match task {
@@ -127,4 +196,29 @@ impl Family for Gamma {
     fn options(self) -> Options {
         Options { clip: (self.clip != CLIP).then_some(self.clip), ..Options::default() }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dispersion and shift are found again from the moments that quadrature in scipy gives
+    /// (`integrate.quad` of gamma's density, `optimize.brentq` of the shift).
+    #[test]
+    fn bounded_amounts_say_how_far_an_intercept_is_off() {
+        for (dispersion, bound, shift, ratio) in SHIFTS {
+            let found = BoundedAmounts::of(ratio, bound);
+            assert!((found.dispersion / dispersion - 1.0).abs() < 1e-7, "{found:?} {dispersion}");
+            assert!((found.shift - shift).abs() < 1e-8, "{found:?} {shift}");
+        }
+    }
+
+    const SHIFTS: [(f64, f64, f64, f64); 6] = [
+        (1.0, 1.5, -0.113_566_589_561_661_5, 0.873_688_031_277_687_9),
+        (1.0, 2.2, -0.048_607_908_502_618_77, 0.920_614_689_397_870_9),
+        (0.7, 1.3, -0.037_605_674_055_445_557, 0.450_467_410_190_531_5),
+        (0.3, 0.5, -0.010_633_426_121_721_33, 0.083_294_851_398_604_72),
+        (1.6, 2.8, -0.193_994_528_226_452_02, 2.219_399_250_846_652),
+        (0.1, 0.15, -0.001_491_755_960_779_084_5, 0.008_987_945_602_390_286),
+    ];
 }

@@ -16,6 +16,11 @@ pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
 pub(super) use weighted::Weighted;
 
+#[doc(hidden)]
+pub use gamma::BoundedAmounts;
+#[doc(hidden)]
+pub use negative_binomial::BoundedCounts;
+
 use crate::config_error::ConfigError;
 use crate::data::Task;
 use crate::kernel::Link;
