@@ -2,7 +2,6 @@
 
 use super::calibration::{CALIBRATION, CALIBRATION_AIM, CALIBRATION_STEPS, calibration_clip};
 use super::histograms::{LOOKS, Weights, bins, out_of_reach};
-use super::training::{LEAST_LEFT, LONGEST_STEP};
 use super::{MethodPart, Recipe, ScoutingRequest};
 use crate::config_error::ConfigError;
 use crate::data::scouted::LIMIT;
@@ -25,6 +24,11 @@ pub(super) const SHORTEST_TIME: (f64, f64) = (3.0, 8.0);
 /// are even where a step takes many exchanges.
 const EXCHANGES: u32 = 240;
 const FEWEST_STEPS: (u32, u32) = (32, 24);
+/// No step is longer than this over h: columns that go together have more curvature than one.
+pub(super) const LONGEST_STEP: f64 = 0.2;
+/// The least that a step leaves of the one before in many rounds, times their number: what a step
+/// does is over in a third of them.
+pub(super) const LEAST_LEFT: f64 = 3.0;
 /// Rounds of a run without noise, which uses accelerated steps.
 pub(super) const EXACT_STEPS: u32 = 400;
 

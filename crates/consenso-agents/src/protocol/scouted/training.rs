@@ -1,6 +1,6 @@
 //! The second stage: steps along noised sums of clipped gradients.
 
-use super::rules::{AVERAGED, SHORTEST_TIME};
+use super::rules::{AVERAGED, LEAST_LEFT, LONGEST_STEP, SHORTEST_TIME};
 use super::{MethodPart, Recipe, ScoutingTimetable, State};
 use crate::data::RawLayout;
 use crate::kernel;
@@ -10,12 +10,8 @@ use crate::problem::loss::balanced_weights;
 /// The shortest and the longest clip, in usual gradients at the start.
 const SHORTEST_CLIP: f64 = 0.4;
 const LONGEST_CLIP: f64 = 64.0;
-/// No step is longer than this over h: columns that go together have more curvature than one.
-pub(super) const LONGEST_STEP: f64 = 0.2;
-/// The most that a step keeps of the one before, in few rounds, and the least that it leaves of it
-/// in many, times their number: what a step does is over in a third of all rounds.
+/// The most that a step keeps of the one before, in few rounds.
 const MOST_MOMENTUM: f64 = 0.95;
-pub(super) const LEAST_LEFT: f64 = 3.0;
 
 /// Lengths of slopes.
 pub(super) struct StartSlopes {
