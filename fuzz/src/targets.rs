@@ -32,37 +32,87 @@ pub fn all() -> Vec<Target> {
             name: "agreements",
             run: agreements,
             seeds: golden_agreements,
-            words: &["signed ", "leave ", "replace ", "edge ", "from ", "part ", " was ", " by ", " at ", "\n"],
+            words: &[
+                "signed ", "leave ", "replace ", "edge ", "from ", "part ", " was ", " by ",
+                " at ", "\n",
+            ],
         },
         Target {
             name: "ledgers",
             run: ledgers,
             seeds: ledger_lines,
-            words: &["\"kind\":", "\"study\"", "\"release\"", "\"budget\"", "\"restored\"", "\"gaussian\"", "\"mu\":", "\"l2\":"],
+            words: &[
+                "\"kind\":",
+                "\"study\"",
+                "\"release\"",
+                "\"budget\"",
+                "\"restored\"",
+                "\"gaussian\"",
+                "\"mu\":",
+                "\"l2\":",
+            ],
         },
         Target {
             name: "records-ledger",
             run: records_ledger,
             seeds: books,
-            words: &["\"entry\":", "\"epsilon\":", "\"delta\":", "\"tau\":", "\"mu\":", "\"limit\"", "\"given_back\""],
+            words: &[
+                "\"entry\":",
+                "\"epsilon\":",
+                "\"delta\":",
+                "\"tau\":",
+                "\"mu\":",
+                "\"limit\"",
+                "\"given_back\"",
+            ],
         },
         Target {
             name: "models",
             run: models,
             seeds: model_files,
-            words: &["\"weights\":", "\"schema\":", "\"kind\":", "\"classes\":", "\"columns\":", "1e999"],
+            words: &[
+                "\"weights\":",
+                "\"schema\":",
+                "\"kind\":",
+                "\"classes\":",
+                "\"columns\":",
+                "1e999",
+            ],
         },
         Target {
             name: "schemas",
             run: schemas,
             seeds: schema_files,
-            words: &["[[column]]\n", "kind = ", "\"numeric\"", "\"categorical\"", "\"label\"", "min = ", "max = ", "categories = ", "reviewed = true\n"],
+            words: &[
+                "[[column]]\n",
+                "kind = ",
+                "\"numeric\"",
+                "\"categorical\"",
+                "\"label\"",
+                "min = ",
+                "max = ",
+                "categories = ",
+                "reviewed = true\n",
+            ],
         },
         Target {
             name: "experiments",
             run: experiments,
             seeds: experiment_files,
-            words: &["[data]\n", "[privacy]\n", "[[algorithm]]\n", "kind = ", "\"dgd\"", "\"admm\"", "rounds = ", "epsilon = ", "exchange = \"masked\"\n", "colluders = ", "[graph]\n", "[[query]]\n"],
+            words: &[
+                "[data]\n",
+                "[privacy]\n",
+                "[[algorithm]]\n",
+                "kind = ",
+                "\"dgd\"",
+                "\"admm\"",
+                "rounds = ",
+                "epsilon = ",
+                "exchange = \"masked\"\n",
+                "colluders = ",
+                "[graph]\n",
+                "[[query]]\n",
+            ],
         },
     ]
 }
@@ -187,7 +237,12 @@ fn model_files() -> Vec<Vec<u8>> {
     let schema = "reviewed = true\n[[column]]\nname = \"x\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n[[column]]\nname = \"y\"\nkind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
     let small = r#"{"format":1,"kind":"dgd","weights":[0.5,-1.0],"task":"classification"}"#;
     let value: Result<toml::Value, _> = toml::from_str(schema);
-    let with = value.ok().and_then(|schema| serde_json::to_string(&serde_json::json!({ "format": 1, "schema": schema, "weights": [0.5] })).ok());
+    let with = value.ok().and_then(|schema| {
+        serde_json::to_string(
+            &serde_json::json!({ "format": 1, "schema": schema, "weights": [0.5] }),
+        )
+        .ok()
+    });
     vec![small.into(), with.unwrap_or_default().into_bytes()]
 }
 
@@ -215,7 +270,8 @@ fn experiments(bytes: &[u8]) {
     let written = spec.to_toml();
     ExperimentSpec::from_toml(&written, "again.toml").expect("what was written is read");
     let number = |word: &str| word.trim_matches(|c: char| !c.is_ascii_digit()).parse::<f64>();
-    let large = text.split(|c: char| " =,\n[]{}".contains(c)).any(|w| number(w).is_ok_and(|n| n > 40.0));
+    let large =
+        text.split(|c: char| " =,\n[]{}".contains(c)).any(|w| number(w).is_ok_and(|n| n > 40.0));
     if large || text.contains("e+") || text.contains('_') || text.len() > 1500 {
         return;
     }
@@ -228,10 +284,10 @@ fn experiments(bytes: &[u8]) {
             edges: None,
             entropy: None,
         };
-        if let Ok(experiment) = Experiment::check(inputs) {
-            if let Ok(cost) = experiment.cost() {
-                assert!(!cost.cost.epsilon.is_nan() && cost.cost.epsilon >= 0.0);
-            }
+        if let Ok(experiment) = Experiment::check(inputs)
+            && let Ok(cost) = experiment.cost()
+        {
+            assert!(!cost.cost.epsilon.is_nan() && cost.cost.epsilon >= 0.0);
         }
     }
 }
@@ -246,7 +302,9 @@ fn experiment_files() -> Vec<Vec<u8>> {
     };
     let mut all = vec![
         small("kind = \"dgd\"\nrounds = 5\n"),
-        small("kind = \"gd\"\naggregation = \"fixed\"\nrounds = 4\nexchange = \"masked\"\ncolluders = 1\n"),
+        small(
+            "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 4\nexchange = \"masked\"\ncolluders = 1\n",
+        ),
         small("kind = \"decor\"\nrounds = 4\ncolluders = 1\n"),
         small("kind = \"admm\"\nrounds = 4\n"),
     ];

@@ -156,8 +156,8 @@ struct Site {
 struct Audit {
     /// Folder of the site
     folder: PathBuf,
-    /// Also compare the ledger with what a neighbour's audit log (audit.jsonl) says it received,
-    /// signed by this site
+    /// Also compare the ledger with what a neighbour's audit log (audit.jsonl, with the pieces beside
+    /// it, or its folder) says it received, signed by this site
     #[arg(long, value_name = "NEIGHBOUR-LOG")]
     against: Vec<PathBuf>,
 }

@@ -535,6 +535,15 @@ fn two_agreements_of_one_number_are_found_and_their_signers_named() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(found(0).unwrap()["signed_both"].as_array().map(Vec::len), Some(4));
+    // They meet again and again, and it is written down once: 0.7 MB a second before.
+    let count = |site: usize, event: &str| {
+        net.audit(site).iter().filter(|line| line["event"] == event).count()
+    };
+    while count(0, "link-up") < 5 || count(1, "link-up") < 5 {
+        assert!(began.elapsed() < LIMIT, "they do not meet again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!([0, 1].map(|site| count(site, "two-agreements")), [1, 1]);
 }
 
 /// What the guide says of backups, after agreements: the files that do not change are enough, and

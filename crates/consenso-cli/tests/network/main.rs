@@ -2,6 +2,7 @@
 
 mod budget;
 mod changes;
+mod corpora;
 mod edges;
 mod faults;
 mod http2;

@@ -128,6 +128,18 @@ fn masks_cancel_whoever_is_killed_and_secrets_go_with_the_study() {
             "secrets outlive the study"
         );
     }
+    // What a neighbour received has this site's signature, under masks too.
+    let audit = consenso()
+        .args(["--json", "node", "audit"])
+        .arg(net.folder(0))
+        .arg("--against")
+        .arg(net.folder(1))
+        .output()
+        .unwrap();
+    assert!(audit.status.success(), "{}", text(&audit));
+    let value: serde_json::Value = serde_json::from_slice(&audit.stdout).unwrap();
+    let (signed, agree) = (&value["against"][0]["signed"], &value["against"][0]["agree"]);
+    assert!(signed == agree && signed.as_u64() > Some(40), "{value}");
     assert!(Store::look(&net.folder(0)).unwrap().checkpoint(1).unwrap().unwrap().is_shared());
 }
 

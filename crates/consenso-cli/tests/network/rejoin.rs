@@ -165,6 +165,30 @@ fn a_witness_decides_what_may_have_been_released() {
     assert_eq!(net.transcript().len() as u32, 4 * (ROUNDS + 2));
 }
 
+/// A return in a second study took the rounds of the first one for its own, and spared as many more.
+#[test]
+fn a_return_in_a_second_study_counts_its_own_rounds_alone() {
+    let first = study("dgd").replace("rounds = 900", "rounds = 60");
+    let net = Net::new("rejoin-second", 4, &first, "os");
+    let budget: toml::Table = "epsilon = 9.0\ndelta = 1e-5".parse().unwrap();
+    (0..4).for_each(|site| net.set(site, "budget", toml::Value::Table(budget.clone())));
+    net.set(1, "witness", net.root.join("elsewhere").display().to_string());
+    finish(net.start_all(), LIMIT);
+    let second = study("dgd").replace("name = \"net\"", "name = \"second\"");
+    for site in 0..4 {
+        fs::write(net.folder(site).join("experiment.toml"), &second).unwrap();
+    }
+    let mut all = net.start_all();
+    rounds(&net, 1, 60);
+    all[1].kill();
+    lose_disk(&net, 1);
+    let (output, done) = rejoin(&net, 1, &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let number = |key: &str| done[key].as_u64().unwrap();
+    assert!(number("witness") >= 62 + number("restored"), "it has seen both: {done}");
+    assert!(number("spared_until") <= number("restored") + 1, "{done}");
+}
+
 /// What neighbours do not prove is not taken, and who does not answer is named.
 #[test]
 fn nothing_is_restored_without_proof() {
