@@ -341,7 +341,8 @@ pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<St
         rows.into_iter().for_each(|row| {
             table.add_row(row);
         });
-        text += &format!("\n{}{}\n", table::text(&table), calibration.verdict());
+        let verdict = output::folded(&calibration.verdict(), columns);
+        text += &format!("\n{}{}\n", table::text(&table), verdict.trim_end());
     }
     let refused: Vec<_> =
         inference.coefficients.iter().filter_map(|c| c.refused.as_ref()).collect();
@@ -358,7 +359,7 @@ pub(crate) fn regression(model: &Model, (header, rows): (Vec<String>, Vec<Vec<St
 /// The table of coefficients; in two where one is wider than the terminal, ratios in the second.
 fn regression_tables(header: &[String], rows: &[Vec<String>], columns: Option<usize>) -> String {
     const LOGS: usize = 5;
-    let of = |places: &[usize]| {
+    let of = |places: &[usize], rows: &[&Vec<String>]| {
         let header: Vec<&str> = places.iter().map(|&at| header[at].as_str()).collect();
         let mut table = table::plain(&header, 1);
         for row in rows {
@@ -366,14 +367,20 @@ fn regression_tables(header: &[String], rows: &[Vec<String>], columns: Option<us
         }
         table::text(&table)
     };
-    let all: Vec<usize> = (0..header.len()).collect();
-    let whole = of(&all);
+    let (all, every): (Vec<usize>, Vec<_>) = ((0..header.len()).collect(), rows.iter().collect());
+    let whole = of(&all, &every);
     let wide = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     if header.len() <= LOGS || columns.is_none_or(|columns| wide <= columns) {
         return whole;
     }
     let (logs, ratios) = all.split_at(LOGS);
-    format!("{}\n{}", of(logs), of(&[&[0], ratios].concat()))
+    let says = |row: &&Vec<String>| row[LOGS..].iter().any(|cell| cell != "–");
+    let some: Vec<_> = rows.iter().filter(says).collect();
+    let ratios = match some.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", of(&[&[0], ratios].concat(), &some)),
+    };
+    of(logs, &every) + &ratios
 }
 
 fn coefficients(model: &Model, top: usize) -> String {

@@ -141,7 +141,8 @@ impl Recipe {
         }
         let ratio = self.ratio(state);
         if ratio.noise.is_nan() || ratio.noise > MOST_NOISE {
-            let missed = if ratio.noise.is_nan() { MOST_NOISE } else { ratio.noise.min(1e6) };
+            const NOTHING_KNOWN: f64 = 1e6;
+            let missed = if ratio.noise < NOTHING_KNOWN { ratio.noise } else { NOTHING_KNOWN };
             return Shifted { missed, ..nothing };
         }
         // Half a deviation of the ratio to either side says how far its error leads.
