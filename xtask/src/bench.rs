@@ -13,7 +13,7 @@ const PARTS: [(&str, &str); 11] = [
     ),
     (
         "files",
-        "drafting a schema of a large table, checking it and a private run on it, beside pandas, polars and scikit-learn",
+        "drafting a schema of a large table, checking it, a private run on it and fits from Python, beside pandas, polars and scikit-learn",
     ),
     (
         "rounds",
@@ -384,7 +384,44 @@ fn files() -> bool {
         let (speed, peak) = (megabytes / processor, peak / 1e9);
         say(&format!("| {name} | {wall:.2} | {processor:.2} | {speed:.0} | {peak:.2} GB |"));
     }
-    true
+    fits(&place).is_some()
+}
+
+/// Private fits of an array and of a frame from Python, beside scikit-learn's: time, and memory as
+/// a multiple of the rows that are given.
+fn fits(place: &Path) -> Option<()> {
+    eprintln!("── the Python package, released");
+    output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-python"]))?;
+    let target = place.parent()?.join("release");
+    let package = place.join("python").join("consenso");
+    std::fs::create_dir_all(&package).ok()?;
+    for file in std::fs::read_dir(root().join("crates/consenso-python/python/consenso")).ok()? {
+        let file = file.ok()?.path();
+        if file.extension().is_some_and(|extension| extension == "py") {
+            std::fs::copy(&file, package.join(file.file_name()?)).ok()?;
+        }
+    }
+    let (before, after) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let library = target.join(format!("{before}consenso_core{after}"));
+    std::fs::copy(library, package.join("_core.abi3.so")).ok()?;
+    let python = python("bench-files", &["numpy", "pandas", "scikit-learn"])?;
+    let script = root().join("benches").join("fit.py");
+    let found = output(Command::new(python).arg(script).env("PYTHONPATH", place.join("python")))?;
+    say(
+        "\n| fit of 2 million rows of ten numbers, 40 sites | seconds | of the processor | memory | beyond the rows, as a multiple of them |\n|---|---|---|---|---|",
+    );
+    for line in found.lines() {
+        let n = |key: &str| number(line, key);
+        say(&format!(
+            "| {} | {:.2} | {:.2} | {:.2} GB | {:.1} |",
+            line.split('"').nth(3).unwrap_or_default(),
+            n("wall"),
+            n("processor"),
+            n("peak") / 1e9,
+            n("beyond"),
+        ));
+    }
+    Some(())
 }
 
 /// Private runs on scouted columns: how many exchanges they take, what one costs, and what comes

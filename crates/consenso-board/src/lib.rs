@@ -29,7 +29,7 @@ pub use error::BoardError;
 pub const BUILT_IN: &[(&str, &str, &str)] = &[
     (
         "quick",
-        "eleven methods on five problems, three graphs, two conditions, epsilon 1, 3 and none (minutes)",
+        "every method with its defaults on seven problems, six graphs, seven conditions, epsilon 1, 3 and none (minutes)",
         include_str!("../boards/quick.toml"),
     ),
     (

@@ -10,7 +10,7 @@ mod gate;
 mod threads;
 
 use consenso_engine::Loss;
-use consenso_engine::data::{DraftOptions, Kind, Table, Unknown};
+use consenso_engine::data::{self, ColumnValues, DraftOptions, Kind, Table, Unknown};
 use consenso_engine::experiment::{
     self, Experiment, Job, Observer, Part, Piece, Share, put_together, run_pieces,
 };
@@ -25,7 +25,7 @@ use consenso_engine::privacy::{
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::study::{Bounds, Rows, Study, StudyError};
 use consenso_study::bundled::adult_tables;
-use consenso_study::frames::{self, AskNoise, FrameError, Frames};
+use consenso_study::frames::{self, AskNoise, FrameColumns, FrameError, Frames, NewRecords};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
@@ -307,7 +307,7 @@ fn fit_tables(
     charge: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
-        let study = Frames::from(task).study(seed).map_err(caused)?;
+        let study = task.frames()?.study(seed).map_err(caused)?;
         let study = if judged { study } else { study.without_references() };
         charged(study, observer, charge.as_ref())
     })
@@ -330,7 +330,7 @@ fn ask(
     };
     watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
         let (refused, charge) = (Mutex::new(None), charge.as_ref());
-        Frames::from(task)
+        task.frames()?
             .ask(&questions, noise, observer, |experiment| agreed(charge, experiment, &refused))
             .map(|answers| answers.to_string())
             .map_err(|error| {
@@ -368,9 +368,10 @@ fn charged(study: Study, observer: &dyn Observer, charge: Option<&Py<PyAny>>) ->
     Ok(frames::answer(&fitted).to_string())
 }
 
-/// Applies a model file to the text of a table; see `consenso_study::frames`.
+/// Applies a model file to the text of a table, or to columns; see `consenso_study::frames`.
 #[pyfunction]
-#[pyo3(signature = (model, name, text, agent, unknown, interval = None))]
+#[pyo3(signature = (model, name, text, agent, unknown, interval = None, columns = None))]
+#[expect(clippy::too_many_arguments, reason = "those of Python's")]
 fn predict(
     py: Python<'_>,
     model: &str,
@@ -379,12 +380,18 @@ fn predict(
     agent: Option<&str>,
     unknown: &str,
     interval: Option<f64>,
+    columns: Option<Py<Columns>>,
 ) -> PyResult<String> {
+    let columns = columns.map(|columns| columns.borrow_mut(py).take()).transpose()?;
+    let records = match &columns {
+        Some(given) => NewRecords::Columns(&given.columns),
+        None => NewRecords::Text(text),
+    };
     let known = Unknown::ALL.into_iter().find(|policy| policy.name() == unknown);
     let unknown = known.ok_or_else(|| {
         input(format!("unknown=\"{unknown}\" must be \"error\", \"ignore\" or \"other\""))
     })?;
-    let answer = || frames::predict(model, name, text, agent, unknown, interval).map_err(caused);
+    let answer = || frames::predict(model, name, records, agent, unknown, interval).map_err(caused);
     Ok(py.detach(|| threads::on_ours(answer))??.to_string())
 }
 
@@ -429,6 +436,8 @@ struct Task {
     file: String,
     text: String,
     files: Vec<(String, Vec<u8>)>,
+    #[pyo3(default)]
+    columns: Option<Py<Columns>>,
     schema: Option<String>,
     test: Option<(String, Vec<u8>)>,
     edges: Option<(String, String)>,
@@ -436,15 +445,78 @@ struct Task {
     spare: Option<String>,
 }
 
-impl From<Task> for Frames {
-    fn from(Task { file, text, files, schema, test, edges, spare }: Task) -> Self {
-        Self { file, text, files, schema, test, edges, spare }
+impl Task {
+    /// What the library reads; columns are handed over and gone from Python.
+    fn frames(self) -> PyResult<Frames> {
+        let Self { file, text, files, columns, schema, test, edges, spare } = self;
+        let columns = columns.map(|columns| Python::attach(|py| columns.borrow_mut(py).take()));
+        let columns = columns.transpose()?;
+        Ok(Frames { file, text, files, columns, schema, test, edges, spare })
+    }
+}
+
+/// The columns of a frame on their way to the library, and which of its rows each file would have.
+#[pyclass]
+#[derive(Default)]
+struct Columns {
+    columns: Vec<(String, ColumnValues)>,
+    files: Vec<(String, Vec<u32>)>,
+}
+
+#[pymethods]
+impl Columns {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a column of numbers, NaN where one is missing; `plain` says whether whole ones are
+    /// written without a decimal point.
+    fn numbers(
+        &mut self,
+        name: String,
+        values: PyReadonlyArray1<'_, f64>,
+        plain: bool,
+    ) -> PyResult<()> {
+        let values = contiguous(&values)?.to_vec();
+        self.columns.push((name, ColumnValues::Numbers { values, plain }));
+        Ok(())
+    }
+
+    /// Adds a column of words by their codes; 2^32 − 1 where one is missing.
+    fn words(
+        &mut self,
+        name: String,
+        words: Vec<String>,
+        codes: PyReadonlyArray1<'_, u32>,
+    ) -> PyResult<()> {
+        let codes = contiguous(&codes)?.to_vec();
+        self.columns.push((name, ColumnValues::Words { words, codes }));
+        Ok(())
+    }
+
+    /// Says which rows a file has.
+    fn file(&mut self, name: String, rows: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+        self.files.push((name, contiguous(&rows)?.to_vec()));
+        Ok(())
+    }
+}
+
+impl Columns {
+    fn take(&mut self) -> PyResult<FrameColumns> {
+        let Self { columns, files } = std::mem::take(self);
+        let columns = data::Columns::new(columns).map_err(input)?;
+        let outside = |rows: &Vec<u32>| rows.iter().any(|&row| row as usize >= columns.rows());
+        if files.iter().any(|(_, rows)| outside(rows)) {
+            return Err(input("the rows of a file lead outside of the frame"));
+        }
+        Ok(FrameColumns { columns, files })
     }
 }
 
 impl Task {
     fn check(self, entropy: Option<[u8; 32]>) -> PyResult<Experiment> {
-        Experiment::check(Frames::from(self).inputs(entropy).map_err(caused)?).map_err(input)
+        Experiment::check(self.frames()?.inputs(entropy).map_err(caused)?).map_err(input)
     }
 }
 
@@ -682,6 +754,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ConsensoError", module.py().get_type::<ConsensoError>())?;
     module.add_class::<gate::Gate>()?;
     module.add_class::<budget::Budget>()?;
+    module.add_class::<Columns>()?;
     module.add("InputError", module.py().get_type::<InputError>())?;
     for function in [
         wrap_pyfunction!(fit, module)?,

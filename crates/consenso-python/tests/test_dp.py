@@ -90,6 +90,8 @@ def test_modules_and_relations_have_the_names_that_scripts_import():
     assert accountant.ledger == dp_event.SelfComposedDpEvent(dp_event.ZCDpEvent(0.01), 4)
     rho = dp.compose([{"mechanism": "zcdp", "rho": 0.04}], 1e-6)["best"]["epsilon"]
     assert math.isclose(accountant.get_epsilon(1e-6), rho, rel_tol=1e-9)
+    epsilon, order = accountant.get_epsilon_and_optimal_order(1e-6)
+    assert epsilon == accountant.get_epsilon(1e-6) and math.isnan(order)
     assert pld_privacy_accountant.PLDAccountant is names.PLDAccountant
     with pytest.raises(ValueError, match="ADD_OR_REMOVE_ONE"):
         names.PLDAccountant("REPLACE_ONE")

@@ -122,6 +122,35 @@ def test_a_frame_and_a_file_give_the_same_bits(tmp_path):
     assert consenso.load_model(tmp_path / "model.json").file["classes"] == ["no", "yes"]
 
 
+def test_columns_and_their_text_give_the_same_bits(monkeypatch):
+    """Frames are read as they are where that can be; the text that a file would have is the other way."""
+    data = records(600)
+    draw = np.random.default_rng(2)
+    data["visits"] = draw.integers(-9, 12, 600).tolist()
+    data["dose"] = [float(d) if k else None for d, k in zip(draw.normal(size=600), draw.random(600) > 0.1)]
+    data["grade"] = draw.integers(1, 4, 600).tolist()
+    said = {
+        "age": {"min": 0, "max": 110, "missing": {"impute": 40}}, "ward": WARDS, "smokes": ["False", "True"], "admitted": ("2015-01-01", "2025-12-31"),
+        "visits": {"min": 0, "max": 9, "missing": {"impute": 1}, "missing_words": ["-9"]}, "dose": {"min": -1, "max": 1, "missing": {"impute": 0}}, "grade": ["1", "2", "3"],
+    }
+    how = {"epsilon": 3.0, "bounds": said, "random_state": 4}
+    direct = Frame.table
+    for X in frames(data):
+        ways = []
+        for way in (direct, lambda *_: None):
+            monkeypatch.setattr(Frame, "table", way)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                clf = consenso.LogisticRegression(**how).fit(X, data["ill"], sites=data["hospital"])
+            ways.append((clf.coef_.tolist(), clf.decision_function(X.slice(0, 5) if hasattr(X, "slice") else X.head(5)).tolist()))
+        assert ways[0] == ways[1], type(X)
+        monkeypatch.setattr(Frame, "table", direct)
+        read = []
+        monkeypatch.setattr(Frame, "table", lambda *given: read.append(direct(*given)) or read[-1])
+        consenso.LogisticRegression(**how).fit(X, data["ill"], sites=data["hospital"])
+        assert read[0] is not None, type(X)
+
+
 def test_coefficients_are_in_the_units_of_the_columns():
     data = records(2000)
     frame = pandas.DataFrame({"age": np.clip(np.nan_to_num(np.array(data["age"], dtype=float), nan=50.0), 40, 60), "ward": pandas.Categorical(data["ward"], WARDS), "smokes": data["smokes"]})

@@ -67,6 +67,7 @@ impl Arguments {
             file: self.get("file").unwrap_or("study").to_owned(),
             text: self.text("text")?.to_owned(),
             files: self.0.iter().filter_map(table).collect(),
+            columns: None,
             schema: self.get("schema").map(str::to_owned),
             test: None,
             edges: None,
@@ -210,7 +211,14 @@ fn predict(arguments: &Arguments) -> Result<Value, CallError> {
     })?;
     let (model, text) = (arguments.text("model")?, arguments.text("text")?.as_bytes());
     let level = arguments.optional("interval", "a number between 0 and 1")?;
-    Ok(frames::predict(model, "newdata", text, arguments.get("site"), unknown, level)?)
+    Ok(frames::predict(
+        model,
+        "newdata",
+        frames::NewRecords::Text(text),
+        arguments.get("site"),
+        unknown,
+        level,
+    )?)
 }
 
 /// The survival curve of a record, each `at:COLUMN` being the value of a column.

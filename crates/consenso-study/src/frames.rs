@@ -1,13 +1,13 @@
 //! Studies of records that a program in another language holds: Python and R hand over the text of
-//! a table per site, and get back JSON.
+//! a table per site, or the columns of a frame as they are, and get back JSON.
 //!
-//! The text is read as a file's would be, so that one schema and one seed give the same bits from a
+//! Both are read as a file's would be, so that one schema and one seed give the same bits from a
 //! file, from Python and from R.
 
 use crate::files::{self, FileError, Tables, table_of};
 use crate::{ExperimentFile as _, SchemaFile as _};
 use consenso_engine::Study;
-use consenso_engine::data::{DataError, Draft, DraftOptions, Schema, Unknown, csv};
+use consenso_engine::data::{Columns, DataError, Draft, DraftOptions, Schema, Unknown, csv};
 use consenso_engine::experiment::{
     self, Asking, CallerError, Experiment, ExperimentSpec, Inputs, Observer, RunError, Source,
     SpecError,
@@ -15,7 +15,7 @@ use consenso_engine::experiment::{
 use consenso_engine::model::{Model, ModelError, Prediction};
 use consenso_engine::privacy::Claim;
 use consenso_engine::problem::scores;
-use consenso_engine::queries::{Answered, Columns, Question, QuestionError, QuestionKind};
+use consenso_engine::queries::{self, Answered, Question, QuestionError, QuestionKind};
 use consenso_engine::study::{Fitted, Noise};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -29,6 +29,8 @@ pub struct Frames {
     pub text: String,
     /// The training records: a name and the text of a table each.
     pub files: Vec<(String, Vec<u8>)>,
+    /// The training records as columns, instead of as text.
+    pub columns: Option<FrameColumns>,
     /// The schema, as TOML.
     pub schema: Option<String>,
     /// The test records.
@@ -37,6 +39,15 @@ pub struct Frames {
     pub edges: Option<(String, String)>,
     /// A column that is there because a schema has a label, and that nobody means by "all columns".
     pub spare: Option<String>,
+}
+
+/// The columns of a frame, and whose records are in which of its rows.
+#[derive(Debug)]
+pub struct FrameColumns {
+    /// The columns.
+    pub columns: Columns,
+    /// What would be files: a name and the rows of each.
+    pub files: Vec<(String, Vec<u32>)>,
 }
 
 /// Why frames cannot be used.
@@ -69,9 +80,10 @@ impl Frames {
     /// # Errors
     /// What is wrong with the experiment, the schema or the records.
     pub fn inputs(self, entropy: Option<[u8; 32]>) -> Result<Inputs, FileError> {
-        let Self { file, text, files, schema, test, edges, spare: _ } = self;
+        let Self { file, text, files, columns, schema, test, edges, spare: _ } = self;
         let spec = ExperimentSpec::from_toml(&text, &file)?;
-        let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
+        let records = (files, columns);
+        let source = source(&spec, &text, &file, records, schema.as_deref(), test)?;
         Ok(Inputs { file, text, spec, source, edges, entropy })
     }
 
@@ -138,7 +150,7 @@ impl Frames {
 
 /// Names the columns of a summary of all columns, which this one is not among.
 fn name_all_but(spare: &str, schema: &Schema, questions: &mut [Question]) {
-    let all = Columns::of(schema);
+    let all = queries::Columns::of(schema);
     for question in questions {
         if question.kind == QuestionKind::Summary && question.columns.is_empty() {
             let names = all.all().iter().map(|column| &column.name);
@@ -187,7 +199,7 @@ fn source(
     spec: &ExperimentSpec,
     text: &str,
     file: &str,
-    files: Vec<(String, Vec<u8>)>,
+    (files, columns): (Vec<(String, Vec<u8>)>, Option<FrameColumns>),
     schema: Option<&str>,
     test: Option<(String, Vec<u8>)>,
 ) -> Result<Box<dyn Source>, FileError> {
@@ -198,7 +210,15 @@ fn source(
         table_of(Path::new(&name), bytes, schema.as_ref(), format.as_ref())
     };
     let tables = |_: &str| {
-        let train = files.into_iter().map(read).collect::<Result<_, _>>()?;
+        let train = match (columns, &schema) {
+            (Some(FrameColumns { columns, files }), Some(schema)) => {
+                let read = |(name, rows): (String, Vec<u32>)| {
+                    columns.read(Some(&rows), &name, schema, None)
+                };
+                files.into_iter().map(read).collect::<Result<_, _>>()?
+            }
+            _ => files.into_iter().map(read).collect::<Result<_, _>>()?,
+        };
         Ok(Tables { train, test: test.map(read).transpose()? })
     };
     files::source(spec, text, file, tables)
@@ -227,7 +247,16 @@ pub fn cost(experiment: &Experiment) -> Option<Value> {
     }))
 }
 
-/// Applies a model file to the text of a table: `kept` says which records have an answer, and
+/// Records that a model is applied to.
+#[derive(Clone, Copy, Debug)]
+pub enum NewRecords<'a> {
+    /// The text of a table.
+    Text(&'a [u8]),
+    /// The columns of a frame.
+    Columns(&'a Columns),
+}
+
+/// Applies a model file to records: `kept` says which records have an answer, and
 /// `scores`, `predictions` and `probabilities` are those of the kept ones.
 ///
 /// # Errors
@@ -235,7 +264,7 @@ pub fn cost(experiment: &Experiment) -> Option<Value> {
 pub fn predict(
     model: &str,
     name: &str,
-    text: &[u8],
+    records: NewRecords<'_>,
     agent: Option<&str>,
     unknown: Unknown,
     interval: Option<f64>,
@@ -243,7 +272,13 @@ pub fn predict(
     let model = Model::from_json(model)?;
     let (schema, encoder, loss) = model.applicable()?;
     let weights = model.weights_of(agent)?;
-    let new = match csv::read_unlabelled(text, name, schema, schema.format(), unknown) {
+    let read = match records {
+        NewRecords::Text(text) => {
+            csv::read_unlabelled(text, name, schema, schema.format(), unknown)
+        }
+        NewRecords::Columns(columns) => columns.read(None, name, schema, Some(unknown)),
+    };
+    let new = match read {
         Ok(new) => new,
         // Nobody is left to answer for, which is no error where each record may have no answer.
         Err(DataError::AllMissing { rows, .. }) => {

@@ -423,6 +423,9 @@ pub(super) fn figures(results: &Results<'_>, p: usize) -> Vec<(String, Figure)> 
     drawing.by_epsilon().into_iter().chain(by_bytes).collect()
 }
 
+/// A chart has no more lines than a reader can tell apart.
+const MOST_LINES: usize = 12;
+
 /// A problem at one place, to be drawn.
 struct Drawing<'a> {
     results: &'a Results<'a>,
@@ -463,26 +466,55 @@ impl Drawing<'_> {
         value.map(|value| Reference { label: "optimum".into(), value }).into_iter().collect()
     }
 
-    /// A line for every method that has `points`, the last one along those that no other beats for
-    /// less; and how many points there are.
+    /// A line for every method that has `points`, of many the best ones, the last line along those that
+    /// no other beats for less; how many points there are, and what to say of those left out.
     fn series(
         &self,
         points: impl Fn(usize) -> Vec<(f64, f64)>,
         front: &str,
-    ) -> (Vec<Series>, usize) {
-        let (mut series, mut all) = (Vec::new(), Vec::new());
-        for m in 0..self.results.methods.len() {
-            let points = points(m);
-            if !points.is_empty() {
-                let drawn = points.iter().map(|(x, v)| Point::from((*x, self.shown(*v)))).collect();
-                series.push(Series::new(marked(self.results, m), m, drawn));
-                all.extend(points);
-            }
-        }
+    ) -> (Vec<Series>, usize, String) {
+        let lines: Vec<(usize, Vec<(f64, f64)>)> = (0..self.results.methods.len())
+            .map(|m| (m, points(m)))
+            .filter(|(_, points)| !points.is_empty())
+            .collect();
+        let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.clone()).collect();
+        let drawn = self.best(&lines);
+        let mut series: Vec<Series> = lines
+            .iter()
+            .filter(|(m, _)| drawn.contains(m))
+            .map(|(m, points)| {
+                let points = points.iter().map(|(x, v)| Point::from((*x, self.shown(*v))));
+                Series::new(marked(self.results, *m), *m, points.collect())
+            })
+            .collect();
         if !series.is_empty() {
             series.push(self.front(&all, front));
         }
-        (series, all.len())
+        let left = match lines.len() - drawn.len() {
+            0 => String::new(),
+            _ => format!(
+                " {} of {} methods are drawn: those of the front, and the best.",
+                drawn.len(),
+                lines.len()
+            ),
+        };
+        (series, all.len(), left)
+    }
+
+    /// The methods that are drawn: all, or of many those that make up the front and those with the
+    /// best means.
+    fn best(&self, lines: &[(usize, Vec<(f64, f64)>)]) -> Vec<usize> {
+        let more = self.problem().measure.more_is_better();
+        let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.clone()).collect();
+        let mut on_front = stats::front(&all, more).into_iter();
+        let key = |(m, points): &(usize, Vec<(f64, f64)>)| {
+            let front = on_front.by_ref().take(points.len()).filter(|on| *on).count() > 0;
+            let mean = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+            (!front, if more { -mean } else { mean }, *m)
+        };
+        let mut order: Vec<(bool, f64, usize)> = lines.iter().map(key).collect();
+        order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        order.into_iter().take(MOST_LINES).map(|(.., m)| m).collect()
     }
 
     fn front(&self, points: &[(f64, f64)], label: &str) -> Series {
@@ -507,12 +539,12 @@ impl Drawing<'_> {
             (s.of.0 == s.of.1).then(|| (s.certified.map_or(epsilon, |c| c.0), s.mean))
         };
         let points = |m| private.iter().filter_map(|&epsilon| point(m, epsilon)).collect();
-        let (series, count) = self.series(points, "front: nothing better for less ε");
+        let (series, count, left) = self.series(points, "front: nothing better for less ε");
         let problem = self.problem();
         let figure = || Figure {
             title: format!("{}: what a budget buys", problem.name),
             description: format!(
-                "{} against the certified ε, means over graphs and seeds, condition: {}. The front joins what nothing beats for less ε.",
+                "{} against the certified ε, means over graphs and seeds, condition: {}. The front joins what nothing beats for less ε.{left}",
                 capital(problem.measure.label()),
                 self.condition()
             ),
@@ -539,14 +571,14 @@ impl Drawing<'_> {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points
         };
-        let (series, count) = self.series(points, "front: nothing better for fewer bytes");
+        let (series, count, left) = self.series(points, "front: nothing better for fewer bytes");
         let problem = self.problem();
         let name =
             format!("{}-by-bytes-epsilon-{}", stem(&problem.name), stem(&epsilon_name(budget)));
         let figure = || Figure {
             title: format!("{}, {}: what bytes buy", problem.name, budget_title(budget)),
             description: format!(
-                "{} against the bytes of all messages of a run, a point per graph, condition: {}. The front joins what nothing beats for fewer bytes.",
+                "{} against the bytes of all messages of a run, a point per graph, condition: {}. The front joins what nothing beats for fewer bytes.{left}",
                 capital(problem.measure.label()),
                 self.condition()
             ),

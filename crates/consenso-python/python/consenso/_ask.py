@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from contextlib import nullcontext
 from typing import Any, Optional, Union
 
@@ -176,17 +175,18 @@ def _ask_frame(
         del data["agents"]
         data["partition"] = {"by": name}
     specs = {str(c["name"]): c for c in public.columns}
-    text = Frame(columns).csv(specs, public.missing())
+    asked = Frame(columns)
+    table_of_frame = asked.table(specs, [("records.csv", np.arange(frame.rows))])
+    files = [] if table_of_frame is not None else [("records.csv", asked.csv(specs, public.missing()))]
     table: dict[str, Any] = {"name": "questions", "runs": 1, "data": data, "graph": {"kind": "complete"}}
     table["questions"] = {key: value for key, value in options.items() if value is not None}
     if epsilon is not None:
         table["privacy"] = {"epsilon": float(epsilon), "delta": float(delta)}
-    task: dict[str, Any] = {"file": "ask", "text": _dumps(table), "files": [("records.csv", text)], "schema": public.to_toml()}
-    task.update({"test": None, "edges": None, "spare": spare})
+    task: dict[str, Any] = {"file": "ask", "text": _dumps(table), "files": files, "columns": table_of_frame}
+    task.update({"schema": public.to_toml(), "test": None, "edges": None, "spare": spare})
     charge = None
     if epsilon is not None:
-        lines = text.split(b"\n")[1:-1]
-        charge = charger(accountants(accountant), "ask", lambda: max(Counter(lines).values()))
+        charge = charger(accountants(accountant), "ask", lambda: asked.most_equal(specs, public.missing()))
     with progress_of(None, "ask") or nullcontext() as progress:
         try:
             found: dict[str, Any] = json.loads(_core.ask(task, list(questions), seed, progress, charge))

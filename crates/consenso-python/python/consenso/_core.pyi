@@ -21,6 +21,12 @@ def fit(
     progress: Optional[Progress],
     charge: Optional[Callable[[str], None]] = None,
 ) -> str: ...
+class Columns:
+    def __init__(self) -> None: ...
+    def numbers(self, name: str, values: Floats, plain: bool) -> None: ...
+    def words(self, name: str, words: list[str], codes: npt.NDArray[np.uint32]) -> None: ...
+    def file(self, name: str, rows: npt.NDArray[np.uint32]) -> None: ...
+
 def fit_tables(
     task: Mapping[str, Any],
     seed: Optional[int],
@@ -35,7 +41,15 @@ def ask(
     progress: Optional[Progress],
     charge: Optional[Callable[[str], None]] = None,
 ) -> str: ...
-def predict(model: str, name: str, text: bytes, agent: Optional[str], unknown: str, interval: Optional[float] = None) -> str: ...
+def predict(
+    model: str,
+    name: str,
+    text: bytes,
+    agent: Optional[str],
+    unknown: str,
+    interval: Optional[float] = None,
+    columns: Optional[Columns] = None,
+) -> str: ...
 def draft(
     name: str, text: bytes, label: Optional[str], site: Optional[str], positive: Optional[str]
 ) -> tuple[str, list[str]]: ...

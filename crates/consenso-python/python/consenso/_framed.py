@@ -6,7 +6,6 @@ import json
 import numbers
 import re
 import warnings
-from collections import Counter
 from contextlib import nullcontext
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -185,8 +184,8 @@ class Framed:
             else:
                 schema.columns.append({"name": column.name, **spec})
         columns += self._extra(schema, columns, sites, persons)
-        task, lines = self._task(Frame(columns), schema, sites, objective)
-        answer = self._answered(task, lines)
+        task, most_equal = self._task(Frame(columns), schema, sites, objective)
+        answer = self._answered(task, most_equal)
         self._remember(frame, schema, answer)
 
     def _known_share(self, label: dict[str, Any]) -> None:
@@ -214,27 +213,30 @@ class Framed:
         elif person is not None and person["name"] not in names:
             raise InputError(f'the schema has a person column, "{person["name"]}": give persons=…, whom each record is about')
         for column in found:
-            if len(column.values) != len(columns[0].values):
-                raise InputError(f"{column.name} has {len(column.values)} values for {len(columns[0].values)} records")
+            if len(column) != len(columns[0]):
+                raise InputError(f"{column.name} has {len(column)} values for {len(columns[0])} records")
         return found
 
-    def _task(self, frame: Frame, schema: Schema, sites: Any, objective: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """The study as the command line would read it, and the text of every record."""
+    def _task(self, frame: Frame, schema: Schema, sites: Any, objective: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[], int]]:
+        """The study as the command line would read it, and how many records are equal, at most."""
         specs = {str(c["name"]): c for c in schema.columns}
         missing = schema.missing()
         if self.unknown != "error":
             self._settle_unknown(frame, specs)
         site = schema.find("site")
         data: dict[str, Any] = {"path": "*.csv", "schema": "schema.toml"}
+        whole = np.arange(frame.rows)
         if site is not None and site["name"] in frame.names:
             data["partition"] = {"by": str(site["name"])}
-            files = [("records.csv", frame.csv(specs, missing))]
+            parts = [("records.csv", whole)]
             names = list(dict.fromkeys(text_of(v) for v in frame.column(str(site["name"])).values if v is not None))
         else:
             order, counts, names = by_site(sites, frame.rows)
-            places = np.split(np.arange(frame.rows) if order is None else order, np.cumsum(counts)[:-1])
+            places = np.split(whole if order is None else order, np.cumsum(counts)[:-1])
             data.update({"partition": {"by": "file"}} if len(names) > 1 else {"agents": 1})
-            files = [(f"{_safe(name)}.csv", frame.csv(specs, missing, own.tolist())) for name, own in zip(names, places)]
+            parts = [(f"{_safe(name)}.csv", own) for name, own in zip(names, places)]
+        columns = frame.table(specs, parts)
+        files = [] if columns is not None else frame.csvs(specs, missing, parts)
         table: dict[str, Any] = {"name": "study", "runs": 1, **({} if self.models == "shared" else {"models": self.models}), "data": data}
         table["objective"] = {**objective, "regularization": float(self.regularization)}
         table["graph"], algorithm = self._algorithm()  # type: ignore[attr-defined]
@@ -245,8 +247,9 @@ class Framed:
             table["inference"] = {"level": level}
         table["algorithm"] = [algorithm]
         self._names = names
-        task = {"file": type(self).__name__, "text": _dumps(table), "files": files, "schema": schema.to_toml(), "test": None, "edges": None}
-        return task, [line for _, text in files for line in text.split(b"\n")[1:-1]]
+        task = {"file": type(self).__name__, "text": _dumps(table), "files": files, "columns": columns, "schema": schema.to_toml()}
+        task.update({"test": None, "edges": None})
+        return task, lambda: frame.most_equal(specs, missing)
 
     def _settle_unknown(self, frame: Frame, specs: Mapping[str, Mapping[str, Any]]) -> None:
         """In a fit, an unknown category is the one called "other", or counts as missing."""
@@ -262,12 +265,12 @@ class Framed:
                 put = other if self.unknown == "other" else None
                 column.values = [v if v is None or text_of(v) in words or str(v) in words else put for v in column.values]
 
-    def _answered(self, task: dict[str, Any], lines: list[bytes]) -> dict[str, Any]:
+    def _answered(self, task: dict[str, Any], most_equal: Callable[[], int]) -> dict[str, Any]:
         private, charge = self.epsilon is not None, None
         if private:
             refuse_elsewhere(self)
             warn_of_what_is_around(type(self).__name__)
-            charge = charger(accountants(self.accountant, self), type(self).__name__, lambda: max(Counter(lines).values()))
+            charge = charger(accountants(self.accountant, self), type(self).__name__, most_equal)
         seed = self._seeded()  # type: ignore[attr-defined]
         with progress_of(self.progress, type(self).__name__) or nullcontext() as progress:
             answer: dict[str, Any] = json.loads(_core.fit_tables(task, seed, not private, progress, charge))
@@ -321,10 +324,11 @@ class Framed:
             raise InputError(f'X has no column "{lacking[0]}", which the model reads; there are {", ".join(frame.names)}')
         specs = {str(c["name"]): c for c in self.schema_.columns}
         kept = Frame([c for c in frame.columns if c.name in self._inputs])
-        text = kept.csv(specs, self.schema_.missing())
+        columns = kept.table(specs, [])
+        text = b"" if columns is not None else kept.csv(specs, self.schema_.missing())
         model, agent = self._model_of(site)
         try:
-            found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown, interval))
+            found: dict[str, Any] = json.loads(_core.predict(model, "X", text, agent, self.unknown, interval, columns))
         except InputError as refused:
             # The command line's way out, in the words of this one.
             raise InputError(re.sub(r"--unknown (\w+)", r'unknown="\1"', str(refused))) from None

@@ -18,7 +18,9 @@
 //! G. In doubt gradients count as longer than they are, and never as shorter than they would be on
 //! the mean if those of all classes but one had vanished and that one's were as at the start: the
 //! gradients of a rare class are long when all others are short, and are not to be cut for it. Where
-//! the noise of ϱ² is more than a half nothing could be learned, and no look is made.
+//! the noise of ϱ² is more than a half nothing could be learned, and no look is made. Nor is one for
+//! two classes: one of them has half of all squares at least, so that ϱ ≥ 0.71, and on six sets
+//! looks were worth nothing.
 
 use super::sums::Stage;
 use super::{MethodPart, Recipe, ScoutingTimetable, State};
@@ -33,6 +35,8 @@ pub(super) const LOOKS_AT_LENGTHS: usize = AFTER.len();
 const FEWEST_STEPS: u32 = 16;
 /// Lengths count up to this many usual ones.
 const REACH: f64 = 2.0;
+/// The part of all squares that one class has of two.
+const MOST_OF_ONE_CLASS: f64 = 0.499;
 /// The most noise of a squared length that still tells anything.
 const MOST_NOISE: f64 = 0.5;
 
@@ -70,6 +74,7 @@ impl Recipe {
             && !self.request.inference
             && self.request.has(MethodPart::Lengths)
             && steps >= FEWEST_STEPS
+            && self.start_slopes(&blind).of_one_class < MOST_OF_ONE_CLASS
             && self.length_noise(&blind) <= MOST_NOISE;
         if looks { LOOKS_AT_LENGTHS as u32 } else { 0 }
     }

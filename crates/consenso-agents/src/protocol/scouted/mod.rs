@@ -17,8 +17,9 @@
 //!    gradient clipped to length G and divided by G ([`clipped`](crate::problem), with the proof):
 //!    replacing a record moves a sum by at most 2, whatever the records are. Noise and claim are
 //!    therefore known before anything is scouted; G itself follows from the public result of
-//!    stage 1, and from three looks at how long gradients are by then (a fiftieth of μ², where noise
-//!    lets them say anything; `lengths.rs`): a model that fits has shorter ones, and less noise.
+//!    stage 1 and, for several classes and for numbers, from three looks at how long gradients are by
+//!    then (a fiftieth of μ², where noise lets them say anything; `lengths.rs`): a model that fits has
+//!    shorter ones, and less noise.
 //! 3. **Calibrate** (two classes; a twentieth of μ²; `calibration.rs`): slope and offset of the
 //!    score, shrunk by their own noise towards no change. A model for numbers is shrunk towards the
 //!    mean by what noise alone makes of its answers, as far as that can be known (`noise.rs`).

@@ -141,7 +141,8 @@ impl Recipe {
         }
         let ratio = self.ratio(state);
         if ratio.noise.is_nan() || ratio.noise > MOST_NOISE {
-            return Shifted { missed: ratio.noise.max(MOST_NOISE).min(1e6), ..nothing };
+            let missed = if ratio.noise.is_nan() { MOST_NOISE } else { ratio.noise.min(1e6) };
+            return Shifted { missed, ..nothing };
         }
         // Half a deviation of the ratio to either side says how far its error leads.
         let half = 0.5 * ratio.variance.sqrt().max(1e-6);

@@ -2,7 +2,6 @@
 
 use super::calibration::{CALIBRATION, CALIBRATION_AIM, CALIBRATION_STEPS, calibration_clip};
 use super::histograms::{LOOKS, Weights, bins, out_of_reach};
-use super::lengths::LOOKS_AT_LENGTHS;
 use super::training::{LEAST_LEFT, LONGEST_STEP};
 use super::{MethodPart, Recipe, ScoutingRequest};
 use crate::config_error::ConfigError;
@@ -109,8 +108,7 @@ impl Recipe {
         let (calibration, sums) =
             if self.calibrates { (CALIBRATION, CALIBRATION_STEPS) } else { (0.0, 0) };
         let blind = self.request.layout.blind(self.floor);
-        // Looks at lengths are counted whether they are made or not.
-        let others = 1 + self.looks + sums + LOOKS_AT_LENGTHS as u32;
+        let others = 1 + self.looks + sums + self.looks_at_lengths(EXCHANGES);
         let most = (EXCHANGES / exchanges).saturating_sub(others).max(FEWEST_STEPS.1);
         let time = self.time(1.0 - SCOUTING - calibration, &blind, mu);
         // As many as go that far with the most momentum that there is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Optional, Sequence
 
@@ -17,6 +18,14 @@ class RdpAccountant(PrivacyAccountant):
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
         super().__init__(neighboring_relation)
+
+    def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
+        """ε at a δ, and NaN: the method that answers need not be Rényi's and has no order."""
+        return self.get_epsilon(target_delta), math.nan
+
+    def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
+        """δ at an ε, and NaN, as :meth:`get_epsilon_and_optimal_order`."""
+        return self.get_delta(target_epsilon), math.nan
 
 
 # Scripts import the accountant through either name.
