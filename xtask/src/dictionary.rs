@@ -45,7 +45,8 @@ pub(crate) fn chapter(root: &Path) -> Result<String, String> {
             ));
         }
         let _ = writeln!(out, "| [`{kind}`](#{}) | {title} | {paper} |", anchor(kind));
-        let _ = write!(entries, "\n## {kind}\n\n**{title}**");
+        // A star in a name is no mark of Markdown's.
+        let _ = write!(entries, "\n## {kind}\n\n**{}**", title.replace('*', "\\*"));
         let _ = match paper.is_empty() {
             true => writeln!(entries, ".\n"),
             false => writeln!(entries, " ({paper}).\n"),

@@ -1437,7 +1437,8 @@ mod tests {
         // What age and sex leave of a deviation of 1.5 is a uniform law of width three.
         let left = (3.0 / 12f64.sqrt()) / 1.5;
         assert!(lengths.iter().all(|l| *l > 0.0 && *l <= 1.0), "{lengths:?}");
-        assert!((lengths[2] - left).abs() < 0.06, "{lengths:?} {left}");
+        // Momentum swings about where it ends.
+        assert!(lengths.iter().all(|l| (l - left).abs() < 0.12), "{lengths:?} {left}");
         let noisy = under(&schema, "kind = \"complete\"", 5, label, "ridge", BUDGET);
         let without = checked(
             &schema,
@@ -1453,9 +1454,11 @@ mod tests {
     /// differs.
     #[test]
     fn the_noise_of_weights_is_what_runs_differ_by() {
-        let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\nmean = 50\nsd = 29\n\
-            [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\nmean = 0.5\nsd = 0.29\n\
-            [[column]]\nname = \"site\"\nkind = \"site\"\n[[column]]\nname = \"y\"\nkind = \"label\"\n";
+        let schema = SCHEMA
+            .replace("max = 100\n", "max = 100\nmean = 50\nsd = 29\n")
+            .replace("max = 3\n", "max = 3\nmean = 0.5\nsd = 0.29\n")
+            .replace("[\"f\", \"m\"]", "[\"f\", \"m\"]\nshares = [0.7, 0.3]")
+            .replace("\"c\"]", "\"c\"]\nshares = [0.3, 0.3, 0.4]");
         let label = "min = -8\nmax = 8\nmean = 0.3\nsd = 1.5";
         for (epsilon, without) in [("2.0", "\"shrinkage\", \"lengths\""), ("20.0", "\"shrinkage\"")]
         {
@@ -1463,7 +1466,7 @@ mod tests {
             let algorithm = format!("kind = \"dgd\"\nwithout = [{without}]");
             let of = ("kind = \"complete\"", 5, label, "ridge", budget.as_str());
             let made = |seed: u32| {
-                checked_with(&format!("seed = {seed}\n"), schema, &algorithm, of).unwrap()
+                checked_with(&format!("seed = {seed}\n"), &schema, &algorithm, of).unwrap()
             };
             let some = made(1);
             let models: Vec<_> =

@@ -234,7 +234,7 @@ impl Standardised {
             let weights = [1.0, -1.0].map(|label| loss.weight(label) / unit);
             let how = Clipping { clip, up: 1.0 + 9.0 * f64::EPSILON, weights };
             let room = (&mut work.scratch, &mut work.margins);
-            let layout = self.records.layout();
+            let (layout, x, out) = (self.records.layout(), &x[..features], &mut out[..features]);
             return kernel::sum_of_slopes(layout, rows, x, room, out, |some, slopes| {
                 let labels = &labels[some.clone()];
                 plain.slopes(labels, slopes);
@@ -487,6 +487,18 @@ mod tests {
         ] {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
+    }
+
+    /// Messages may be longer than coefficients: of other stages.
+    #[test]
+    fn a_sum_leaves_the_rest_of_a_message_as_it_is() {
+        let mut records = Records::with_capacity(3, 9);
+        (0..9).for_each(|j| records.push(&[0.1 * f64::from(j), -0.5, 1.0], 1.0));
+        let (rows, mut work) = (Standardised::new(records), Workspace::default());
+        let (x, mut sum, mut message) = ([0.3, -0.2, 0.1], [0.0; 3], [7.0; 5]);
+        rows.clipped_sum(Loss::Logistic, &x, 0.7, &mut sum, &mut work);
+        rows.clipped_sum(Loss::Logistic, &x, 0.7, &mut message, &mut work);
+        assert_eq!((&message[..3], &message[3..]), (&sum[..], &[7.0, 7.0][..]));
     }
 
     /// Whatever the record, the model and the label are, it adds a vector of length at most one;

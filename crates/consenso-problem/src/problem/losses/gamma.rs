@@ -145,11 +145,8 @@ impl BoundedAmounts {
             Self { dispersion, shift }
         };
         let dispersion = bisected(Self::RANGE, |dispersion| {
-            let [_, square, information] = moments(
-                1.0 / (dispersion * dispersion),
-                at(dispersion).shift,
-                bound,
-            );
+            let [_, square, information] =
+                moments(1.0 / (dispersion * dispersion), at(dispersion).shift, bound);
             square / information - ratio
         });
         at(dispersion)
@@ -173,8 +170,7 @@ fn moments(shape: f64, shift: f64, bound: f64) -> [f64; 3] {
     let below = |x: f64| [0.0, 1.0, 2.0].map(|n| 1.0 - gamma_above(shape + n, shape * x));
     let (low, high) = (below(ends.0), below(ends.1));
     let inside = [0, 1, 2].map(|n| high[n] - low[n]);
-    let (first, second) =
-        (factor * inside[1], factor * factor * (1.0 + 1.0 / shape) * inside[2]);
+    let (first, second) = (factor * inside[1], factor * factor * (1.0 + 1.0 / shape) * inside[2]);
     let mean = bound * (low[0] - 1.0 + high[0]) + inside[0] - first;
     let square = bound * bound * (low[0] + 1.0 - high[0]) + inside[0] - 2.0 * first + second;
     [mean, square, first]
