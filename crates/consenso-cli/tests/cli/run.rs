@@ -316,6 +316,24 @@ fn hospital(test: &str) -> Place {
     place
 }
 
+/// The ten runs of a simulation would each have cost the budget of one's own records.
+#[test]
+fn real_noise_is_drawn_once_where_nothing_is_said_of_runs() {
+    let place = hospital("once");
+    let study = place.read("hospital.toml").replace("runs = 2\n", "");
+    assert!(!study.contains("runs"));
+    place.write("once.toml", &study);
+    for (more, runs) in [(&["--out", "one"][..], 1), (&["--out", "two", "--set", "runs=2"], 2)] {
+        let answer = place.consenso(&[&["run", "once.toml", "--entropy", "os"], more].concat());
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        let made = place.read(&format!("{}/experiment.toml", more[1]));
+        assert!(made.contains(&format!("\nruns = {runs}\n")), "{made}");
+    }
+    let simulated = place.consenso(&["run", "once.toml", "--out", "ten"]);
+    assert_eq!(simulated.code, 0, "{}", simulated.stderr);
+    assert!(place.read("ten/experiment.toml").contains("\nruns = 10\n"));
+}
+
 #[test]
 fn a_shareable_folder_holds_no_exact_function_of_the_records() {
     use std::os::unix::fs::PermissionsExt as _;
