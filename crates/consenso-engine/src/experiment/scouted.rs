@@ -1475,13 +1475,13 @@ mod tests {
             let first = &models[0].agents[0];
             let noise =
                 scouted.noise_deviation(scouted.split(first).0, scouted.lengths_of(first)).unwrap();
-            for weight in 0..2 {
+            for (weight, noise) in noise.iter().enumerate().take(2) {
                 let all: Vec<f64> =
                     models.iter().map(|m| scouted.split(&m.agents[0]).1[weight]).collect();
                 let mean = all.iter().sum::<f64>() / 60.0;
                 let spread = (all.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 59.0).sqrt();
                 // It allows for columns that go together, which these do not.
-                let ratio = noise[weight] / spread;
+                let ratio = noise / spread;
                 assert!((0.8..2.6).contains(&ratio), "ε = {epsilon}: {ratio}");
             }
         }
