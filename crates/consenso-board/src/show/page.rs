@@ -323,6 +323,13 @@ fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
+/// An ε as it is printed, rounded up to three digits: methods whose noise was found for one budget
+/// differ in the sixth, and none of them costs less than the others.
+fn as_printed(epsilon: f64) -> f64 {
+    let unit = 10f64.powf(epsilon.log10().floor() - 2.0);
+    (epsilon / unit - 1e-6).ceil() * unit
+}
+
 /// A figure with its spread, and what it cost.
 fn cell(problem: &Problem, s: &Summary, best: bool, own: bool) -> String {
     let mean = figure(&problem.measure, s.mean);
@@ -536,7 +543,7 @@ impl Drawing<'_> {
         let point = |m, epsilon: f64| {
             let s = summarise(self.results, self.place, Some(epsilon), m)?;
             // A method of part of the graphs is no point among the others.
-            (s.of.0 == s.of.1).then(|| (s.certified.map_or(epsilon, |c| c.0), s.mean))
+            (s.of.0 == s.of.1).then(|| (s.certified.map_or(epsilon, |c| as_printed(c.0)), s.mean))
         };
         let points = |m| private.iter().filter_map(|&epsilon| point(m, epsilon)).collect();
         let (series, count, left) = self.series(points, "front: nothing better for less ε");

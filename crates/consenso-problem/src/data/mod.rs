@@ -5,6 +5,8 @@
 //! ```
 
 mod dataset;
+#[doc(hidden)]
+pub mod noised_histogram;
 pub mod partition;
 mod stored;
 mod storing;

@@ -9,10 +9,10 @@
 //! there are: the sum moves by at most √2. What is looked at follows from sums that were released
 //! before; how far a look moves does not depend on it.
 
-use super::fit::{Fit, NARROW, Prior, fit, moments, shares};
-pub(super) use super::fit::{bins, out_of_reach};
 use super::rules::SCOUTING;
 use super::{MethodPart, Recipe, State};
+use crate::data::noised_histogram::{Fit, NARROW, Prior, fit, moments, shares};
+pub(super) use crate::data::noised_histogram::{bins, out_of_reach};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout, Task};
 use crate::problem::LocalObjective;

@@ -27,7 +27,7 @@
 //!   shrunk towards zero. No step is so long that its noise moves the margin of a usual record by
 //!   more than a half over √K: along a direction of little curvature noise adds up over all rounds,
 //!   and where it led far away the line was not straight, so that the estimate stayed there with a
-//!   small error (a rare level beside hazards had ratios of 70 where 1.2 is true).
+//!   small error (a rare level beside hazards had ratios of 70 where 1.2 is found without noise).
 //! - **Categories have a reference**, the level that scouting found most often. Its feature is left
 //!   out, for all levels together are one column too many; other levels speak against it.
 //!

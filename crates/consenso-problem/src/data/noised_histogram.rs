@@ -23,7 +23,8 @@ const ANYWHERE: f64 = 0.03;
 /// A scale below this part of a cell is hidden in it. One that lies on the border of two cells can
 /// come out as wide as 0.87 of one, and is not sure then.
 const HIDDEN: f64 = 0.5;
-pub(super) const NARROW: f64 = 0.9;
+/// A scale below this part of a cell may be hidden in it.
+pub const NARROW: f64 = 0.9;
 const UNSURE: f64 = 0.3;
 /// Deviations of noise beyond which something is seen.
 const SEEN: f64 = 2.0;
@@ -34,7 +35,7 @@ const EM_STEPS: usize = 8;
 const TAILS: usize = 8;
 
 /// Cells that noise of this deviation allows.
-pub(super) fn bins(noise: f64) -> usize {
+pub fn bins(noise: f64) -> usize {
     let wanted = (1.0 / (3.0 * noise)).clamp(CELLS.0 as f64, CELLS.1 as f64);
     libm::exp2(libm::floor(libm::log2(wanted))) as usize
 }
@@ -46,12 +47,12 @@ fn reached(draws: usize) -> f64 {
 
 /// Whether noise of this deviation hides even a column that lies in one of eight cells, among so
 /// many columns: a second look would follow noise.
-pub(super) fn out_of_reach(noise: f64, columns: usize) -> bool {
+pub fn out_of_reach(noise: f64, columns: usize) -> bool {
     2.0 * reached(CELLS.0 * columns) * noise > 1.0
 }
 
 /// Mean and variance of a histogram over \[0, 1\].
-pub(super) fn moments(histogram: &[f64]) -> (f64, f64) {
+pub fn moments(histogram: &[f64]) -> (f64, f64) {
     let bin = 1.0 / histogram.len() as f64;
     let middle = |k: usize| (k as f64 + 0.5) * bin;
     let mean: f64 = histogram.iter().enumerate().map(|(k, h)| h * middle(k)).sum();
@@ -143,7 +144,7 @@ fn posterior(likelihood: &[f64], weights: &[f64]) -> Vec<f64> {
 
 /// Where the prior of centres and scales comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Prior {
+pub enum Prior {
     /// As it is written above.
     Given,
     /// Learned from the columns, where there are enough.
@@ -152,9 +153,11 @@ pub(super) enum Prior {
 
 /// What a histogram says of a column, in parts of its range.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fit {
-    pub(super) centre: f64,
-    pub(super) scale: f64,
+pub struct Fit {
+    /// Where it lies.
+    pub centre: f64,
+    /// How wide it is.
+    pub scale: f64,
     /// The deviation of the scale's logarithm that is left.
     unsure: f64,
     /// What lies outside of the three cells around the centre, in deviations of its noise.
@@ -163,7 +166,7 @@ pub(super) struct Fit {
 
 impl Fit {
     /// A column that is known, or whose histogram has no noise.
-    pub(super) fn exact(centre: f64, scale: f64) -> Self {
+    pub fn exact(centre: f64, scale: f64) -> Self {
         Self { centre, scale, unsure: 0.0, outside: f64::INFINITY }
     }
 
@@ -171,14 +174,14 @@ impl Fit {
     /// in a cell, or cannot be told from one that is, and nothing that can be seen lies elsewhere.
     /// (A scale of half a cell is known as well from its cells as from finer ones, which have as
     /// much noise each; and a window that cuts a tail off makes a scale too small.)
-    pub(super) fn asks_for_a_look(&self, cell: f64) -> bool {
+    pub fn asks_for_a_look(&self, cell: f64) -> bool {
         let hidden =
             self.scale < HIDDEN * cell || self.scale < NARROW * cell && self.unsure > UNSURE;
         hidden && self.outside <= SEEN
     }
 
     /// Whether the column still lies in the first or the last cell, however narrow that is.
-    pub(super) fn is_a_spike_at_an_end(&self, cell: f64) -> bool {
+    pub fn is_a_spike_at_an_end(&self, cell: f64) -> bool {
         self.scale < HIDDEN * cell && (self.centre < cell || self.centre > 1.0 - cell)
     }
 }
@@ -210,7 +213,7 @@ fn outside(histogram: &[f64], centre: f64, noise: f64) -> f64 {
 /// Centre and scale of each histogram of one number of cells, whose cells have noise of this
 /// deviation; with `tails`, of columns that may be mostly nothing. (A label's spike is looked at
 /// again, and what lies outside of a second look is at its ends.)
-pub(super) fn fit(histograms: &[Vec<f64>], noise: f64, tails: bool, prior: Prior) -> Vec<Fit> {
+pub fn fit(histograms: &[Vec<f64>], noise: f64, tails: bool, prior: Prior) -> Vec<Fit> {
     let Some(cells) = histograms.first().map(Vec::len) else { return Vec::new() };
     let family = Family::of(cells);
     let told: Vec<Vec<f64>> = histograms.iter().map(|h| balanced(h)).collect();
@@ -329,7 +332,7 @@ fn add_tail(whole: &mut [f64], histogram: &[f64], noise: f64, columns: usize) {
 
 /// Shares from noised counts: the nearest point of the simplex, shrunk towards equal shares by what
 /// its noise is worth.
-pub(super) fn shares(histogram: &[f64], noise: f64) -> Vec<f64> {
+pub fn shares(histogram: &[f64], noise: f64) -> Vec<f64> {
     let k = histogram.len() as f64;
     let mut sorted = histogram.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
