@@ -5,8 +5,6 @@
 //! ```
 
 mod dataset;
-#[doc(hidden)]
-pub mod noised_histogram;
 pub mod partition;
 mod stored;
 mod storing;

@@ -13,6 +13,8 @@ pub mod coupling;
 mod local;
 pub mod loss;
 pub mod losses;
+#[doc(hidden)]
+pub mod noised_histogram;
 pub mod pairs;
 pub mod proportional;
 pub mod scores;

@@ -11,11 +11,11 @@
 
 use super::rules::SCOUTING;
 use super::{MethodPart, Recipe, State};
-use crate::data::noised_histogram::{Fit, NARROW, Prior, fit, moments, shares};
-pub(super) use crate::data::noised_histogram::{bins, out_of_reach};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout, Task};
 use crate::problem::LocalObjective;
+use crate::problem::noised_histogram::{Fit, NARROW, Prior, fit, moments, shares};
+pub(super) use crate::problem::noised_histogram::{bins, out_of_reach};
 
 /// Second looks, where there are any: each narrows a column down to three of its cells.
 pub(super) const LOOKS: u32 = 3;

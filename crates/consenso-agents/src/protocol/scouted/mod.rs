@@ -7,7 +7,7 @@
 //!
 //! 1. **Scout** (a tenth of μ²; `histograms.rs`): one histogram per column and one of the label,
 //!    which counts as much as a quarter of the columns. Centre and scale of every number
-//!    (`data::noised_histogram`) and the shares of levels and classes follow from the noised sums. Where noise leaves room for it,
+//!    (`problem::noised_histogram`) and the shares of levels and classes follow from the noised sums. Where noise leaves room for it,
 //!    four tenths of the share are kept for three **second looks** at the columns whose scale is
 //!    hidden in a cell, label included: not at those that visibly lie elsewhere too, nor at more
 //!    than the noise of the look lets see, and an amount that is mostly nothing keeps the scale of
