@@ -129,7 +129,7 @@ def _array_of(series: Any, module: str) -> Optional[npt.NDArray[Any]]:
 def _of_series(name: str, series: Any) -> Column:
     """A column of any library, or a sequence."""
     module = type(series).__module__.partition(".")[0]
-    if module in ("pandas", "polars", "pyarrow") or isinstance(series, np.ndarray):
+    if module in ("pandas", "polars", "pyarrow", "numpy"):
         numbers = _array_of(series, module)
         if numbers is not None:
             return Column(name, "number", numbers=numbers)
